@@ -18,9 +18,9 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// admission asks the limiter about deliveries, each in its turn. A delivery first takes a permit of
-// each of its routes' bulkheads, and the quota units of its pushes. If it is granted, it is sent at once.
-// Otherwise it gives both back and returns to the queue until its slot.
+// admission asks the limiter about deliveries, each in its turn. A delivery first takes the quota units
+// of its pushes and a permit of each of its routes' bulkheads. A granted delivery is sent at once. Any
+// other gives units and permits back, and returns to the queue until its slot.
 type admission struct {
 	*Options
 	units   units
@@ -36,17 +36,17 @@ func newAdmission(o *Options, u units, s *slots, t tracing, r *logdedup.Log) *ad
 	return a
 }
 
-// Reasons other than the limiter's for which a delivery is not admitted.
+// Errors of an admission, besides the limiter's.
 var (
 	errBusy      = errors.New("the provider is busy")
 	errOverQuota = errors.New("a quota is exhausted")
-	errUnchecked = errors.New("the limits of its user cannot be checked")
-	errLost      = errors.New("another worker may have it")
+	errUnchecked = errors.New("the limits of the notification's user cannot be checked")
+	errLost      = errors.New("another worker may own the job")
 )
 
 // admit asks the limiter about the delivery. If its slot is at most departureTimeout away, admit waits
-// and asks once more: a return to the queue takes longer on a busy machine. A granted delivery holds its
-// permits and units; any other holds none.
+// and asks once more, as a return to the queue may take longer. A granted delivery keeps its permits and
+// units; any other has given them back.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	decision, err := a.ask(ctx, d)
 	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departureTimeout {
@@ -58,7 +58,7 @@ func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, 
 	return a.ask(ctx, d)
 }
 
-// ask asks once.
+// ask is admit without the second call.
 func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
 	limited := len(d.scopes) > 0
@@ -90,9 +90,9 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 		return decision, err
 	}
 	d.asked = true
-	d.delayed = d.delayed && !decision.Slot.IsZero() // else it gets its slot now
+	d.delayed = d.delayed && !decision.Slot.IsZero() // reset if this call gives it its first slot
 	if limited {
-		if p := decision.FollowUp; p.Any() { // else no request is made
+		if p := decision.FollowUp; p.Any() { // saves building a request
 			a.slots.follow(a.Options.request(d), p)
 		}
 	}
@@ -102,8 +102,8 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	return decision, nil
 }
 
-// askInTurn asks in the delivery's turn. A delivery that holds its permits and had no connection
-// asks at once, because the deliveries ahead of it may be waiting for permits.
+// askInTurn asks in the delivery's turn. A delivery that still holds permits, as it had no connection,
+// asks at once: the deliveries ahead of it may be waiting for permits.
 func (a *admission) askInTurn(ctx context.Context, d *delivery) answer {
 	if d.permits != nil {
 		return a.askTogether(ctx, &turn{delivery: d}, func() []*turn { return nil })[0]
@@ -117,9 +117,8 @@ func (a *admission) giveBack(ctx context.Context, d *delivery) {
 	d.release()
 }
 
-// askTogether asks the limiter about the first deliveries of a line, in their order. The first
-// waits for its permits and units. A delivery behind it that gets no permit at once can only get
-// a slot.
+// askTogether asks the limiter about the first deliveries of a line, in their order. The first one waits
+// for its permits and units. A later delivery without a free permit can only get a slot.
 func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*turn) []answer {
 	first := turn.delivery
 	if err := a.enter(ctx, first); err != nil {
@@ -168,7 +167,7 @@ func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) 
 // units if they expire during that wait.
 func (a *admission) enter(ctx context.Context, d *delivery) error {
 	began := time.Now()
-	if d.throughput != nil && d.expected { // so that others of its routes do not wait for its units
+	if d.throughput != nil && d.expected { // so that other deliveries of its routes do not wait for its units
 		d.arrive()
 	}
 	if !a.units.take(ctx, d) {
@@ -176,7 +175,7 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 	}
 	if d.permits == nil {
 		if d.metered && !route.HasFree(d.needs, d.Priority) {
-			a.units.giveBack(ctx, d) // they would expire
+			a.units.giveBack(ctx, d) // units would expire during the wait for a permit
 		}
 		for full := route.Acquire(ctx, d.needs, d.Priority); full != nil; full = route.Acquire(ctx, d.needs, d.Priority) {
 			if d.expected {
@@ -199,8 +198,8 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// logUnchecked logs that one user's limits cannot be checked; throttle.Outage logs a Redis that is
-// unreachable for all. It returns the error that the job keeps as the reason of its wait.
+// logUnchecked logs that one user's limits cannot be checked; throttle.Outage logs an outage of the
+// limits' Redis. logUnchecked returns the error that the job keeps as the reason of its wait.
 func (a *admission) logUnchecked(ctx context.Context, d *delivery, err error) error {
 	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, errLost) || ctx.Err() != nil {
 		return err

@@ -25,7 +25,7 @@ type finisher struct {
 	unrecorded unrecorded
 }
 
-// apply updates record, slot, log, trace and metrics by the result of the visit, and returns the
+// apply updates record, slot, log, trace and metrics with the result of the visit, and returns the
 // queue's result.
 func (s *finisher) apply(ctx context.Context, d *delivery, to result) queue.Result {
 	if !d.sent() && d.term.Lost(ctx) {
@@ -91,8 +91,8 @@ func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *stor
 	return &store.Attempt{Number: d.attempts, Excused: d.excused, Outcomes: outcomes, Error: problem}
 }
 
-// requeueSkipped returns how a job with skipped targets returns to the queue. It is due when one of its
-// park names has room, or at the earliest time that a target waits for.
+// requeueSkipped returns how a job with skipped targets returns to the queue. The job is due when one of
+// its park names has room, or at the earliest time that a target waits for.
 func (d *delivery) requeueSkipped(deciding skip, now time.Time) (to store.Return, park string) {
 	to = deciding.storeReturn()
 	to.After = store.MinParkTime
@@ -109,7 +109,8 @@ func (d *delivery) requeueSkipped(deciding skip, now time.Time) (to store.Return
 	return to, store.ParkName(names)
 }
 
-// end records the end of the notification. If several visits end it, only the first one counts.
+// end records the end of the notification. If several visits end a notification, only the first end
+// counts.
 func (s *finisher) end(ctx context.Context, d *delivery, c end) queue.Result {
 	traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() {
@@ -145,8 +146,9 @@ func (s *finisher) end(ctx context.Context, d *delivery, c end) queue.Result {
 	return s.retryFree(d, unfreed)
 }
 
-// retryFree ends the job. If its slot could not be given back, it returns the job to the queue, and
-// the next visit retries. After Attempts failures the slot stays until the limiter prunes it.
+// retryFree ends the job. If the job's slot could not be given back, retryFree instead returns the job to
+// the queue, and the next visit retries. After Attempts failures the slot stays until the limiter prunes
+// it.
 func (s *finisher) retryFree(d *delivery, err error) queue.Result {
 	if err == nil || d.failures >= s.Attempts {
 		return queue.Ended{}
@@ -156,8 +158,8 @@ func (s *finisher) retryFree(d *delivery, err error) queue.Result {
 	return queue.Postponed{PutOff: store.PutOff{Return: to}}
 }
 
-// requeueUnrecorded returns the job to the queue because the outcome of its push is not recorded. It
-// counts as a failure, so that the next visit reads the record before it sends anything.
+// requeueUnrecorded returns the job to the queue because the outcome of its push is not recorded. The
+// return counts as a failure, so that the next visit reads the record before it sends anything.
 func requeueUnrecorded(cause error, failures int) store.Return {
 	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.RetryDelay, backoffAfter(failures, rand.Float64())), Failed: true}
 }
@@ -167,8 +169,8 @@ func (s *finisher) persist(ctx context.Context, d *delivery, write func() error)
 	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
 }
 
-// reportDead reports the tokens that this visit found dead to the producer. Call it before the end is
-// recorded: after a crash in between, the tokens are found and reported again.
+// reportDead reports to the producer the tokens that this visit found dead. Call it before the end is
+// recorded: after a crash in between, the next visit finds and reports the tokens again.
 func (s *finisher) reportDead(ctx context.Context, d *delivery) error {
 	var dead []store.DeadToken
 	for i := range d.outcomes {
@@ -193,7 +195,7 @@ func (s *finisher) endedTaken(ctx context.Context, d *delivery) bool {
 }
 
 // plain reports whether the record needs no details: the delivery had one target, its first attempt
-// succeeded, and its digest carries no others.
+// succeeded, and it carries no other notifications.
 func (d *delivery) plain() bool {
 	return len(d.outcomes) == 1 && d.attempts == 1 && d.failures == 0 && !d.replay && len(d.carried) == 0
 }

@@ -26,18 +26,18 @@ type end struct {
 // A requeue returns the job to the queue.
 type requeue struct {
 	store.Return
-	// skipped is the deciding reason of skipped targets. If there is one, it replaces Return.
+	// skipped is the deciding reason of skipped targets. If set, it replaces Return.
 	skipped skip
 	park    string // what the job waits for, a store.ParkName
 	release release
 	// deferral is the limiter's decision if a limit deferred the notification.
 	deferral throttle.Decision
-	problem  string // of the attempt, for operators
+	problem  string // the attempt's error, for operators
 }
 
 // endedElsewhere means that another visit, or another worker, has ended the notification.
 type endedElsewhere struct {
-	unfreed error // if its slot could not be given back
+	unfreed error // why its slot could not be given back; nil if it was
 }
 
 func (end) result()            {}
@@ -65,12 +65,12 @@ func requeueAfterError(err error) requeue {
 	return requeue{Return: to}
 }
 
-// requeueForAdmission returns the job to the queue for another admission. It costs no attempt.
+// requeueForAdmission returns the job to the queue for a new admission. It costs no attempt.
 func requeueForAdmission() requeue {
 	return requeue{Return: store.Return{Why: store.TooLate, After: store.RetryDelay}}
 }
 
-// requeueAfter returns the job to the queue for that duration.
+// requeueAfter returns the job to the queue for the given time.
 func requeueAfter(left time.Duration) requeue {
 	return requeue{Return: store.Return{Why: store.Deferred, After: left}}
 }
@@ -83,13 +83,13 @@ func (d *delivery) requeueAtSlot(decision throttle.Decision) requeue {
 	return to
 }
 
-// quietEnd returns the end of the quiet hours that deferred the delivery, in its zone; zero if
-// none did.
+// quietEnd returns the end of the quiet hours that deferred the delivery, in the user's zone; zero if no
+// quiet hours did.
 func (d *delivery) quietEnd(decision *throttle.Decision) time.Time {
 	switch {
 	case !decision.Quiet.IsZero():
 		return decision.Quiet.In(d.clock())
-	case decision.Rule == throttle.QuietRule: // they have not begun yet
+	case decision.Rule == throttle.QuietRule: // the quiet hours have not begun yet
 		return decision.At.In(d.clock())
 	}
 	return time.Time{}
@@ -157,8 +157,8 @@ func (d *delivery) isExcused() bool {
 	return excused
 }
 
-// backoff returns the wait before the next attempt. If only this push is refused for the app's
-// configuration, the wait grows with each attempt, though none of them counts.
+// backoff returns the wait before the next attempt. If the provider refuses only this push for the app's
+// configuration, the wait grows with each attempt, although such attempts are excused.
 func (d *delivery) backoff(jitter float64) time.Duration {
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.Kind == providers.Misconfigured && !o.excused {
@@ -168,7 +168,7 @@ func (d *delivery) backoff(jitter float64) time.Duration {
 	return backoffAfter(max(d.attempts-d.excused, min(d.attempts, 1)), jitter)
 }
 
-// decide returns the result by the targets' outcomes. jitter is in [0, 1).
+// decide derives the result from the targets' outcomes. jitter is in [0, 1).
 func (d *delivery) decide(b budget, now time.Time, jitter float64) result {
 	since := time.Duration(0)
 	if !d.first.IsZero() {
@@ -194,8 +194,8 @@ func (o *Options) budget(d *delivery, now time.Time) budget {
 	return b
 }
 
-// decide returns an end or a requeue. attempts excludes excused ones; since is the time since the first
-// attempt.
+// decide returns an end or a requeue. attempts excludes excused attempts; since is the time since the
+// first attempt.
 func decide(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) result {
 	var over end
 	again := requeue{Return: store.Return{Why: store.Retried}, skipped: decidingSkip(outcomes), release: slot}
@@ -235,7 +235,7 @@ func decide(outcomes []outcome, attempts int, since time.Duration, b budget, bac
 		if repeats {
 			again.After = max(again.After, backoff)
 		}
-		if again.After > 0 { // a target is retried then, whatever the others wait for
+		if again.After > 0 { // a target is retried then, even if skipped targets wait for longer
 			again.skipped = skip{}
 		}
 		again.problem = over.problem
@@ -252,7 +252,8 @@ func decide(outcomes []outcome, attempts int, since time.Duration, b budget, bac
 	return over
 }
 
-// endEarly ends the notification in that state, or as delivered if one of its targets has it.
+// endEarly ends the notification in the given state, or as delivered if an earlier visit delivered it to
+// a target.
 func (d *delivery) endEarly(state push.State, why string) end {
 	c := end{state: state, problem: why}
 	for i := range d.outcomes {
@@ -271,8 +272,8 @@ func (h *handler) muted(d *delivery) bool {
 	return h.Limits.Muted(control.LevelOf(d.Notification), d.Priority == push.Critical)
 }
 
-// unlessMuted ends a delivery that would return to the queue and has been muted during its visit:
-// the scan that ends muted jobs there may be over.
+// unlessMuted replaces a requeue by an end if the delivery was muted during its visit: the scan that ends
+// muted jobs on the queue may be over.
 func (h *handler) unlessMuted(d *delivery, to result) result {
 	if _, returns := to.(requeue); returns && h.muted(d) {
 		return d.endMuted()
@@ -298,13 +299,13 @@ const (
 	// firstBackoff is the mean wait after the first failed attempt. It spares a failing provider, and
 	// delays a push by only a second if the provider has restarted.
 	firstBackoff = time.Second
-	// longestBackoff bounds the mean wait, which is how much later than the end of a trouble a push is
-	// sent. The eleventh attempt reaches it, after 17 minutes.
+	// longestBackoff bounds the mean wait, and so how long after the end of a trouble a push is sent. The
+	// eleventh attempt reaches it, after 17 minutes.
 	longestBackoff = 10 * time.Minute
 )
 
-// backoffAfter returns the exponential wait before the next attempt, times 0.5 to 1.5 as the
-// jitter in [0, 1) says.
+// backoffAfter returns the exponential wait before the next attempt, times 0.5 + jitter. jitter is in [0,
+// 1).
 func backoffAfter(attempts int, jitter float64) time.Duration {
 	if attempts <= 0 {
 		return 0

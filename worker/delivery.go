@@ -31,32 +31,32 @@ type delivery struct {
 	failures  int
 	replay    bool
 	hasWaited bool               // an earlier visit was deferred or blocked: see waitedBefore
-	term      term               // in which the job was pulled: *queue.Term
-	at        *queue.Server      // that pulled it
+	term      term               // the *queue.Term in which the job was pulled
+	at        *queue.Server      // the server that pulled the job
 	arrived   func()             // ends the pull's reservation on its route
-	digest    *push.Notification // the accepted one; nil without a digest, or if critical
+	digest    *push.Notification // the notification as accepted; nil without a digest, or if critical
 	carried   []string           // IDs of the notifications that have joined its digest
-	// attempts counts the attempts, and first is the time of the first. excused ones do not
-	// count against Options.Attempts.
+	// attempts counts the attempts, and first is the time of the first. excused is how many do not count
+	// against Options.Attempts.
 	attempts   int
 	excused    int
 	first      time.Time
-	hasAttempt bool // it has an attempt to record: this visit's, or an earlier one's
+	hasAttempt bool // an attempt of this visit or an earlier one is to be recorded
 	counted    bool // the earlier visit has counted that attempt as a failure
 
-	routes     []*route.Route // of each target; nil for none
+	routes     []*route.Route // of each target; nil for a target without a route
 	outcomes   []outcome      // of each target
-	throughput *meter.Pool    // of its category; nil for none
+	throughput *meter.Pool    // of its category; nil if unlimited
 	metered    bool           // a push to one of its targets costs a quota unit
 
-	needs       []*route.Bulkhead // of the routes of the targets that are due
-	expected    bool              // it counts as on its way to them
-	permits     []*route.Bulkhead // of which it holds a permit
+	needs       []*route.Bulkhead // the bulkheads of the due targets' routes
+	expected    bool              // it counts as on its way to needs
+	permits     []*route.Bulkhead // the bulkheads of which it holds a permit
 	scopes      []throttle.Scope  // of its last limiter check
-	turn        *turn             // in its line; nil once it is decided
+	turn        *turn             // in its line; nil after a limiter check
 	asked       bool              // the limiter has answered about it in this visit
-	isSuccessor bool              // it has replaced an older one with its collapse key
-	predecessor string            // ID of the one whose slot it takes over; "" for none
+	isSuccessor bool              // it replaced an older notification with its collapse key
+	predecessor string            // ID of the notification from which it takes over a slot; "" for none
 	delayed     bool              // something other than a limit has delayed it since it got its slot
 }
 
@@ -69,7 +69,7 @@ type term interface {
 // An outcome is the state of one target.
 type outcome struct {
 	providers.Outcome
-	sent    bool      // in this visit
+	sent    bool      // this visit sent a push to it
 	excused bool      // it was sent in this visit, and its route was in trouble
 	skip    skip      // why it is not sent to in this visit
 	until   time.Time // when its units expire; zero if it has none
@@ -99,21 +99,21 @@ func decode(job *queue.Job) (*delivery, error) {
 }
 
 // waitedBefore reports whether an earlier visit was deferred or blocked. A wait for NotBefore does not
-// count, as the limiter was not asked yet. Such a wait began before NotBefore, and the second allows
-// for another machine's clock.
+// count, as it precedes the first limiter check. Such a wait began before NotBefore; the second of
+// tolerance is for the clock of a different machine.
 func (d *delivery) waitedBefore(why store.WaitReason) bool {
 	early := why == store.Deferred && d.returnedAt.Before(d.NotBefore.Add(-time.Second))
 	return why != "" && !early
 }
 
-// knowsZone logs, at the first visit, a job with an unknown time zone. Another program has enqueued
-// it without validation, or this program's zone data are older.
+// knowsZone logs a job with an unknown time zone, at its first visit. A program enqueued it without
+// validation, or with newer zone data.
 func (h *handler) knowsZone(ctx context.Context, d *delivery) {
 	if d.TimeZone == "" || d.zone != nil || !d.returnedAt.IsZero() {
 		return
 	}
 	h.Observer.UnknownTimeZone()
-	h.repeats.Write(ctx, h.Log, slog.LevelWarn, "jobs have an unknown time zone: their quiet hours are in limits.time_zone",
+	h.repeats.Write(ctx, h.Log, slog.LevelWarn, "jobs have an unknown time zone: their quiet hours follow limits.time_zone",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.String("time_zone", d.TimeZone))
 }
 

@@ -51,7 +51,7 @@ func TestSpikeOfDeadTokensSparesFIDs(t *testing.T) {
 	if w := r.status(waits, inspect.ForProvider).Waits; w.Platform != push.FCM {
 		t.Errorf("a token waits for %+v", w)
 	}
-	const reading = "most registration tokens are dead, so that none is dropped: the app may have moved to FIDs"
+	const reading = "most registration tokens are dead, so no token is reported dead: the app may have moved to FIDs"
 	wait(t, func() bool {
 		for _, snapshot := range r.snapshots() {
 			for _, s := range snapshot.Routes {

@@ -74,7 +74,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) result {
 	if d.expired(time.Now()) {
 		return d.endEarly(push.Expired, "expired in the queue")
 	}
-	if h.muted(d) { // before it replaces an older one that is not muted
+	if h.muted(d) { // before it replaces an older notification that is not muted
 		return d.endMuted()
 	}
 	if to := h.collapse(ctx, d); to != nil {

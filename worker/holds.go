@@ -26,12 +26,12 @@ type holds struct {
 // paused reports whether the operator's pause with that selector is in force.
 func (h *holds) paused(selector string) bool { return !h.inForce.Load().Over(time.Now(), selector) }
 
-// operator returns the operator's pause of the delivery's target; nil for none.
+// operator returns the operator's pause that matches the delivery's target i; nil for none.
 func (h *holds) operator(d *delivery, i int, now time.Time) *pause.Pause {
 	return h.inForce.Load().On(now, d.App, d.Targets[i].Service(), d.Category)
 }
 
-// skipClosed skips the targets of closed or paused routes. It reports whether that leaves no target to send
+// skipClosed skips the targets of closed or paused routes. It reports whether no target is left to send
 // to.
 func (h *holds) skipClosed(d *delivery) bool {
 	now := time.Now()
@@ -62,7 +62,7 @@ const pollInterval = 500 * time.Millisecond
 
 // follow applies the pauses in Redis, of operators and of other workers, until ctx ends.
 func (h *holds) follow(ctx context.Context) {
-	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: changes by operators and other workers do not apply", Ends: "the pauses can be read again"}
+	away := clock.Trouble{Log: h.RedisLog, Begins: "this worker cannot read the pauses in Redis: changes by operators and other workers do not apply", Ends: "this worker reads the pauses in Redis again"}
 	clock.Every(ctx, pollInterval, func() { away.Failing(ctx, h.read(ctx)) })
 }
 
@@ -91,7 +91,7 @@ func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
 		switch {
 		case by != "":
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", append(attrs, slog.String("ended_by", by))...)
-		case p.Until.IsZero() || time.Until(p.Until) > time.Minute: // not ended, and clocks differ by less
+		case p.Until.IsZero() || time.Until(p.Until) > time.Minute: // not due to end: clocks differ by less
 			h.Log.LogAttrs(ctx, slog.LevelWarn, "an operator's pause is gone from Redis before its end: begin it again", attrs...)
 			h.control.NoteLoss(control.Loss{Pauses: 1})
 		default:
@@ -100,7 +100,7 @@ func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
 	}
 	for _, field := range in.Unread {
 		if before == nil || !slices.Contains(before.Unread, field) {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "a pause cannot be read, and has no effect", slog.String("entry", field[:min(len(field), route.LongestCause)]))
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "this worker cannot read a pause in Redis, which has no effect", slog.String("entry", field[:min(len(field), route.LongestCause)]))
 		}
 	}
 }

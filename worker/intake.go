@@ -28,9 +28,9 @@ const (
 	// intakeInterval is the interval between two polls of an intake. docs/producers.md promises that a
 	// worker accepts a task within it.
 	intakeInterval = 200 * time.Millisecond
-	// maxIntakeSkipped bounds the tasks of a place that a poll skips because their user's master is
-	// unreachable. Each poll reads them again, some kB each, five times a second: with more, Redis
-	// has no time for other work.
+	// maxIntakeSkipped bounds the tasks of a store.IntakePlace that a poll skips because their user's
+	// master is unreachable. Each poll reads the skipped tasks again, some kB each, five times a second:
+	// more of them would leave Redis no time for other work.
 	maxIntakeSkipped = 1024
 )
 
@@ -75,8 +75,8 @@ func (in *intake) poll(ctx context.Context) (err error) {
 	return err
 }
 
-// take enqueues the offers or makes them dead letters, and removes them. It returns the offers that
-// stay, and the first error.
+// take enqueues the offers or makes them dead letters, and removes them. It returns the offers that stay
+// on their queues, and the first error.
 func (in *intake) take(ctx context.Context, offers []*store.Offer) (left []*store.Offer, err error) {
 	done := map[string][]*store.Offer{}
 	end := func(o *store.Offer, failed error) {
@@ -126,7 +126,7 @@ func (in *intake) enqueue(ctx context.Context, all []*push.Notification) []push.
 	return producer.EnqueueAll(ctx, all)
 }
 
-// read reads the offer's notification. An offer without one gets a Reason.
+// read reads the offer's notification, or sets the Reason of an offer without a valid one.
 func (in *intake) read(o *store.Offer) *push.Notification {
 	if o.Gone || o.Reason != "" {
 		return nil
@@ -151,8 +151,8 @@ func (in *intake) read(o *store.Offer) *push.Notification {
 	return n
 }
 
-// priorities are the queues' priorities for notifications without one. Default is not listed, as it
-// equals no priority, also when contents are compared.
+// priorities are given to notifications without their own, by the queue. push.Default is omitted, as it
+// means the same as no priority, also when contents are compared.
 var priorities = []push.Priority{push.Critical, push.Bulk}
 
 // setAside makes the offer a dead letter without a user, in the shard of its ID.
@@ -168,7 +168,7 @@ func (in *intake) setAside(ctx context.Context, o *store.Offer) error {
 	if err := shards[shard.Of(len(shards), "", o.ID)].KeepMalformed(ctx, letter); err != nil {
 		return err
 	}
-	in.repeats.Write(ctx, in.Log, slog.LevelWarn, "a task of a plain asynq client is set aside", []slog.Attr{slog.String("reason", letter.Reason)},
+	in.repeats.Write(ctx, in.Log, slog.LevelWarn, "a task of a plain asynq client is kept as a dead letter", []slog.Attr{slog.String("reason", letter.Reason)},
 		slog.String("task", o.ID), slog.String("queue", o.Queue), slog.String("error", o.Why))
 	in.Observer.Ended(letter.State)
 	return nil

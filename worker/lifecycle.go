@@ -44,10 +44,10 @@ func (w *Worker) Start(ctx context.Context) error {
 	return err
 }
 
-// Stop stops pulling. Claimed jobs have ShutdownTimeout to finish, and less if ctx ends before; unfinished
-// jobs return to the queue. If ctx ends before all of this is done, Stop returns an error and the
-// shutdown goes on in the background. If the process exits then, other workers get its jobs within
-// seconds. Stop may be called at any time, and repeatedly.
+// Stop stops pulling. Claimed jobs have ShutdownTimeout to finish, or until ctx ends; unfinished jobs
+// return to the queue. If ctx ends before all of this is done, Stop returns an error and the shutdown
+// goes on in the background. If the process exits then, other workers get its jobs within seconds. Stop
+// may be called at any time, and repeatedly.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.startShutdown()
 	select {
@@ -91,7 +91,7 @@ func (w *Worker) shutDown() {
 	w.closeOwned()
 }
 
-// start makes the servers and begins. If Redis is in trouble, it begins later, in the background.
+// start makes the servers and calls begin. If Redis is in trouble, a goroutine calls begin later.
 func (w *Worker) start(ctx context.Context) error {
 	h := w.h
 	servers, err := h.serve(ctx)
@@ -107,7 +107,7 @@ func (w *Worker) start(ctx context.Context) error {
 	if redisreply.Of(err) == redisreply.None || ctx.Err() != nil {
 		return err
 	}
-	h.Log.LogAttrs(ctx, slog.LevelWarn, "no jobs are pulled until the operators' pauses and limits can be read", slog.Any("error", err))
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "this worker pulls no jobs until it can read the operators' pauses and limits from Redis", slog.Any("error", err))
 	h.background.run(func(ctx context.Context) { w.retryBegin(ctx, servers) })
 	return nil
 }
@@ -148,11 +148,11 @@ func (w *Worker) retryBegin(ctx context.Context, servers []*queue.Server) {
 		w.startShutdown()
 		return
 	}
-	w.h.Log.LogAttrs(ctx, slog.LevelInfo, "the operators' pauses and limits are read: jobs are pulled")
+	w.h.Log.LogAttrs(ctx, slog.LevelInfo, "this worker has read the operators' pauses and limits, and pulls jobs")
 }
 
-// mayBegin reports whether the worker has not been stopped. If so, a shutdown waits until it has
-// begun.
+// mayBegin reports whether the worker was not stopped. After true, a shutdown waits until begin has
+// returned.
 func (w *Worker) mayBegin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,17 +206,17 @@ func (w *Worker) begin(servers []*queue.Server) {
 	}
 }
 
-// sweep rewrites the number of shards and the list of queues for asynq's tools until ctx ends: a
-// failover may lose them.
+// sweep repeatedly writes the number of shards, and the list of queues for asynq's tools, until ctx ends:
+// a failover may lose both.
 func (h *handler) sweep(ctx context.Context) {
 	clock.Every(ctx, clock.SlowInterval, func() {
 		if err := h.records.Relist(ctx); err != nil && ctx.Err() == nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the number of shards and the list of queues for asynq's tools cannot be rewritten", slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the number of shards and the list of queues for asynq's tools could not be written to Redis: the worker retries", slog.Any("error", err))
 		}
 	})
 }
 
-// background runs goroutines beside the pipeline, until stopping ends.
+// background runs goroutines beside the pipeline until the context stopping ends.
 type background struct {
 	all      sync.WaitGroup
 	stopping context.Context

@@ -249,7 +249,7 @@ func TestStartWithoutOverrides(t *testing.T) {
 	r.enqueue(to("one"))
 	r.start()
 	wait(t, func() bool {
-		return strings.Contains(log.text(), "no jobs are pulled until the operators' pauses and limits can be read")
+		return strings.Contains(log.text(), "this worker pulls no jobs until it can read the operators' pauses and limits")
 	})
 	if n := len(r.pushed("")); n > 0 {
 		t.Errorf("%d are sent by unknown limits", n)

@@ -15,8 +15,8 @@ import (
 // A job waits until each job ahead of it is granted, deferred or ended, but not until
 // it is sent.
 type lines struct {
-	// ask asks the limiter about the first delivery of a line and the turns that more returns.
-	// It answers in their order, and at least for the first one.
+	// ask asks the limiter about the first delivery of a line and the turns that the function more
+	// returns. The answers are in this order, and at least for the first delivery.
 	ask func(ctx context.Context, first *turn, more func() []*turn) []answer
 	// timeout is how long a job waits for its turn.
 	timeout time.Duration
@@ -32,24 +32,24 @@ type lineKey struct{ queue, app, user, category string }
 type line struct {
 	key    lineKey
 	turns  []*turn // sorted by since
-	asking bool    // the limiter is being asked about turns that are not in turns now
+	asking bool    // the limiter is being asked about turns that were taken out of turns
 }
 
-// A turn is a delivery's place in its line.
+// A turn is a delivery's position in its line.
 type turn struct {
 	*delivery
-	// id and since give its position. They do not change when the delivery becomes the push of
-	// its digest.
+	// id and since determine the position, and do not change when the delivery becomes the push of its
+	// digest.
 	id    string
 	since time.Time
 
 	line    *line
 	ready   bool          // the delivery waits for its answer
 	mustAsk chan struct{} // receives when the delivery must ask
-	reply   chan answer   // receives its answer
+	reply   chan answer   // receives the limiter's answer
 }
 
-// An answer is the limiter's decision, or the error in its place.
+// An answer is the limiter's decision or an error.
 type answer struct {
 	throttle.Decision
 	err error
@@ -114,9 +114,9 @@ func (l *lines) wakeFirst(in *line) {
 	}
 }
 
-// behind takes the turns behind the first one that are ready. A metered delivery asks alone, as it
-// takes its units first. A job is there twice if another worker had claimed it in between: behind takes
-// only one of the two.
+// behind removes and returns the ready turns that follow first. A metered delivery asks alone, as it
+// takes its units first. A job has two turns if another worker claimed it in between: behind takes only
+// one of them.
 func (l *lines) behind(first *turn) []*turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *lines) behind(first *turn) []*turn {
 // errNotAsked is the answer to all turns of a call that has panicked.
 var errNotAsked = errors.New("the limiter was not asked")
 
-// askFor asks for the turn and the ready ones behind it, and answers each, also after a panic.
+// askFor asks about first and the ready turns behind it, and answers each turn, also after a panic.
 func (l *lines) askFor(ctx context.Context, first *turn) {
 	together := []*turn{first}
 	answers := []answer{{err: errNotAsked}}
@@ -147,14 +147,13 @@ func (l *lines) askFor(ctx context.Context, first *turn) {
 		answers = slices.Repeat(answers, len(together))
 		return together[1:]
 	})
-	if ctx.Err() != nil { // it is the first one's: the others ask again
+	if ctx.Err() != nil { // ctx belongs to first: the other turns ask again
 		got = got[:1]
 	}
 	answers = got
 }
 
-// sendAnswers sends the answers to the first turns, and puts turns without an answer back into the
-// line.
+// sendAnswers sends each answer to its turn, and puts turns without an answer back into the line.
 func (l *lines) sendAnswers(together []*turn, answers []answer) {
 	for i := range answers {
 		together[i].reply <- answers[i]

@@ -11,12 +11,12 @@ import (
 )
 
 // A notification may join a waiting digest, or replace an older notification with its collapse key. In
-// both cases one push stands for several notifications.
+// both cases one push replaces several.
 
-// joinDigest begins the visit of a notification with a digest. The delivery joins a waiting one with
-// the same digest key. If there is none, its push includes the notifications that have joined it, and no
-// other one can join until it waits again. joinDigest must precede every end of the visit, so that
-// a dead letter includes the joined ones.
+// joinDigest begins the visit of a notification with a digest. The delivery joins a waiting notification
+// with the same digest key. If none waits, the push of the delivery includes the notifications that have
+// joined it, and no more can join until it waits again. joinDigest must precede every end of the visit,
+// so that a dead letter includes the joined notifications.
 func (h *handler) joinDigest(ctx context.Context, d *delivery) result {
 	if d.digest == nil {
 		return nil
@@ -29,8 +29,8 @@ func (h *handler) joinDigest(ctx context.Context, d *delivery) result {
 	return h.digest(ctx, d, op, 0)
 }
 
-// waitInDigest opens the digest of a deferred delivery, or joins it to another one. In a burst, all
-// visits begin before the first delivery waits, so joinDigest finds none to join.
+// waitInDigest opens a digest for a deferred delivery, or joins the delivery to an open digest. In a
+// burst, all visits begin before the first delivery waits, so joinDigest finds no open digest.
 func (h *handler) waitInDigest(ctx context.Context, d *delivery, to requeue) result {
 	if d.digest == nil || !d.isUnsent() {
 		return to
@@ -60,7 +60,7 @@ func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wa
 	case err != nil:
 		return requeueAfterError(err)
 	case part.Ended && d.isUnsent(): // load reads the record of a job that has failed
-		return requeue{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.RetryDelay, Failed: true}}
+		return requeue{Return: store.Return{Why: store.Failed, Detail: "another worker has ended the notification", After: store.RetryDelay, Failed: true}}
 	case part.Into != "":
 		h.finisher.events.ended(ctx, d, push.Digested)
 		if d.asked || !d.returnedAt.IsZero() { // else it holds no slot
@@ -95,8 +95,8 @@ func (d *delivery) carry(part *store.Part) error {
 }
 
 // collapse ends the delivery if a newer notification has its collapse key. Otherwise it ends the older
-// one on the queue, and the delivery takes over its slot. A claimed older one ends at its next visit; if
-// it is sent in this one, the device replaces it.
+// notification on the queue, and the delivery takes over that slot. A claimed older notification ends at
+// its next visit; if its present visit sends it, the device replaces it.
 func (h *handler) collapse(ctx context.Context, d *delivery) result {
 	if d.CollapseKey == "" {
 		return nil
@@ -107,7 +107,7 @@ func (h *handler) collapse(ctx context.Context, d *delivery) result {
 	case err != nil:
 		return requeueAfterError(err)
 	case found.Newer:
-		return d.endEarly(push.Superseded, "a newer one has the same collapse key")
+		return d.endEarly(push.Superseded, "a newer notification has the same collapse key")
 	}
 	d.isSuccessor, d.predecessor = found.Heir, found.Elder
 	return nil

@@ -18,25 +18,25 @@ import (
 type Observer interface {
 	route.Observer
 	webhook.Observer
-	// Handled reports the first visit of a notification. The age is the time since its
-	// acceptance, or since its NotBefore if that was later. It is never negative, though
-	// the accepting machine has another clock.
+	// Handled reports the first visit of a notification. The age is the time since its acceptance, or
+	// since its NotBefore if that was later. It is never negative, even if the accepting machine's clock
+	// differs.
 	Handled(age time.Duration)
 	// Checked reports the duration of a limiter check.
 	Checked(took time.Duration)
 	// Deferred reports that a limit deferred a notification.
 	Deferred(app, category string, d throttle.Decision)
-	// Paced reports how long after its slot a notification was admitted. It is not called for one
-	// that was also delayed since it got that slot by a provider, a quota, a pause, the
-	// limits' Redis or another attempt.
+	// Paced reports how long after its slot a notification was admitted. It is not called if, since the
+	// notification got that slot, it was also delayed by a provider, a quota, a pause, the limits' Redis
+	// or a retry.
 	Paced(lateness time.Duration)
 	// Attempted reports a send to one target. The service is one of push.Services.
 	Attempted(app string, service push.Platform, o providers.Outcome, took time.Duration)
 	// UnknownCategory reports a notification of a category that is not configured, unless
 	// unknown categories are allowed.
 	UnknownCategory()
-	// UnknownTimeZone reports a job with an unknown time zone, which is treated as one
-	// without a time zone.
+	// UnknownTimeZone reports a job with an unknown time zone, which is treated like a job without a time
+	// zone.
 	UnknownTimeZone()
 	// Ended reports the end of a notification; store.Malformed stands for a job that was set aside.
 	Ended(push.State)
@@ -69,7 +69,7 @@ func (e *events) ended(ctx context.Context, d *delivery, state push.State) {
 		slog.Any("platforms", d.platforms()), slog.String("outcome", string(state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
 }
 
-// endedElsewhere is ended for a notification that a cancel, a mute or a newer notification has taken
+// endedElsewhere does the same for a notification that a cancel, a mute or a newer notification has taken
 // from the queue.
 func (e *events) endedElsewhere(ctx context.Context, t *store.Taken) {
 	e.Observer.Ended(t.State)

@@ -38,8 +38,8 @@ type handler struct {
 	deadTokens *store.DeadTokens
 	control    *control.Control
 	crowds     route.Crowds
-	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until serve
-	repeats    *logdedup.Log                   // for lines that many jobs would repeat
+	servers    atomic.Pointer[[]*queue.Server] // by shard; nil until serve
+	repeats    *logdedup.Log                   // for log messages that many jobs would repeat
 	background *background
 }
 
@@ -164,7 +164,7 @@ func (o *Options) makeLimiter() (end func(), err error) {
 	return end, nil
 }
 
-// validateLimits returns an error for an invalid policy, or one with a period beyond the horizon.
+// validateLimits returns an error for an invalid policy, or a policy with a period beyond the horizon.
 func validateLimits(l *limits.Policies, horizon time.Duration) error {
 	general, categories := l.Base()
 	if err := general.Validate(horizon); err != nil {

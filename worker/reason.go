@@ -14,10 +14,10 @@ type reason int
 
 const (
 	sendable         reason = iota // none: the visit may send
-	pausedByOperator               // an operator has paused it
+	pausedByOperator               // an operator has paused its app, platform or category
 	routeClosed                    // its route is in trouble, or its provider has asked for a delay
 	routeFull                      // its route's bulkhead has no permit
-	suspect                        // its route sends test pushes, and its own failure helped to close it
+	suspect                        // its route sends test pushes, and its own failure helped to close the route
 	noUnits                        // a quota or a throughput has no units
 	overDevice                     // its device has reached its limit
 	deviceUnmetered                // its device's limit cannot be checked
@@ -29,7 +29,7 @@ const (
 type skip struct {
 	reason reason
 	pause  *pause.Pause  // of pausedByOperator
-	pool   *meter.Pool   // of noUnits: the exhausted one
+	pool   *meter.Pool   // of noUnits: the exhausted pool
 	rule   string        // of overDevice: the device's limit
 	left   time.Duration // of suspect, overDevice, deviceUnmetered and originBackoff: until the next try
 	cause  string        // of deviceUnmetered and originBackoff

@@ -12,7 +12,8 @@ import (
 )
 
 // A reclaimer gives back the slots of notifications that producers, operators or newer notifications have
-// taken from the queue. Producers know no limits, and the others may crash before they give a slot back.
+// taken from the queue. Producers do not know the limits; operators' processes and workers may crash
+// before they give a slot back.
 type reclaimer struct {
 	*Options
 	control *control.Control
@@ -31,7 +32,7 @@ func (r *reclaimer) follow(ctx context.Context) {
 	})
 }
 
-// freeAll frees as many as it can, so that an error of one user or node does not delay others. It
+// freeAll frees as many notifications as it can: an error of one user or node does not delay others. It
 // returns the first error.
 func (r *reclaimer) freeAll(ctx context.Context) error {
 	shards, failed := r.records.All(ctx)
@@ -71,7 +72,7 @@ func (r *reclaimer) free(ctx context.Context, all []*store.Taken) error {
 		}
 	}
 	first, err := store.DeleteNotes(ctx, given)
-	for _, one := range first { // only one worker counts each
+	for _, one := range first { // only one worker counts each end
 		r.events.endedElsewhere(ctx, one)
 	}
 	return cmp.Or(failed, err)

@@ -23,7 +23,7 @@ func (h *handler) load(ctx context.Context, d *delivery) result {
 		return nil
 	}
 	if d.at.IsUnrecorded(d.ID) {
-		return endedElsewhere{} // the queue settles it when this job ends
+		return endedElsewhere{} // the queue settles the notification when this job ends
 	}
 	if h.finisher.unrecorded.take(d) {
 		h.routing.find(d)
@@ -51,7 +51,7 @@ func (h *handler) load(ctx context.Context, d *delivery) result {
 		}
 	}
 	d.doubt()
-	if lost := d.failures - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be recorded
+	if lost := d.failures - d.attempts; lost > h.Attempts { // the job crashes its workers, or its attempts cannot be recorded
 		to := d.endEarly(push.Exhausted, fmt.Sprintf("the outcomes of %d attempts are not recorded", lost))
 		to.reason = string(providers.Unrecorded)
 		return to
@@ -102,8 +102,8 @@ func (d *delivery) record() []store.TargetOutcome {
 	return all
 }
 
-// unreported is record without dead tokens, for when these could not be reported. Another process
-// then finds the dead tokens again, and does not repeat the other sends.
+// unreported is record without the dead tokens, which could not be reported. A later visit then finds the
+// dead tokens again, and does not repeat the other sends.
 func (d *delivery) unreported() []store.TargetOutcome {
 	all := d.record()
 	for i := range d.outcomes {
@@ -153,9 +153,9 @@ func (u unrecorded) keep(d *delivery) {
 	u.kept.Add(attemptKey{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.excused, d.first, d.failures, d.replay})
 }
 
-// take loads the attempt of the job's previous visit into the delivery, if that is not recorded. It drops
-// an older one: another process has had a visit since, and may have recorded it. It also
-// drops the attempt of a job that was since requeued from the dead letters.
+// take loads the unrecorded attempt of the job's previous visit into the delivery. It drops an attempt of
+// an older visit, as a later visit in another process may have recorded it. It also drops the attempt of
+// a job that was since requeued from the dead letters.
 func (u unrecorded) take(d *delivery) bool {
 	a, ok := u.kept.Get(attemptKey{d.at, d.ID})
 	u.kept.Remove(attemptKey{d.at, d.ID})

@@ -52,7 +52,7 @@ func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 			if got := strings.Count(told, "Redis has lost accepted notifications"); got != c.want {
 				t.Errorf("logged %d times, want %d:\n%s", got, c.want, told)
 			}
-			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 that waited are gone") || !strings.Contains(told, "accepted_before=4 accepted_now=0")) {
+			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 waiting notifications are gone") || !strings.Contains(told, "accepted_before=4 accepted_now=0")) {
 				t.Error(told)
 			}
 			var loss *control.Loss

@@ -42,7 +42,7 @@ func TestOneRefusedTokenWaitsAlone(t *testing.T) {
 			if len(r.pauses()) != 0 || len(r.seen.closings()) != 0 {
 				t.Errorf("pauses %+v, closed for %v", r.pauses(), r.seen.closings())
 			}
-			if kind := r.record("refused").Outcomes[0].Kind; kind == "misconfigured" && !strings.Contains(log.text(), "it alone waits") {
+			if kind := r.record("refused").Outcomes[0].Kind; kind == "misconfigured" && !strings.Contains(log.text(), "only this notification waits") {
 				t.Errorf("the log does not report it:\n%s", log.text())
 			}
 		})

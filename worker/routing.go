@@ -56,8 +56,8 @@ var (
 	errUnknownCategory = errors.New("the configuration has no such category, and limits.unknown_category refuses it")
 )
 
-// refuses reports whether the delivery's category is unknown and such categories are refused. It
-// logs an unknown category, which may be mistyped.
+// refuses reports whether the delivery's category is unknown and the configuration refuses unknown
+// categories. It logs an unknown category, which may be mistyped.
 func (r routing) refuses(d *delivery) bool {
 	unknown := r.Limits.Unknown(d.Category)
 	if unknown == limits.AllowUnknown {

@@ -38,8 +38,8 @@ func (s *sender) send(ctx context.Context, d *delivery) {
 	d.each(func(i int) { s.sendTo(ctx, d, i, departure) })
 }
 
-// departure bounds when the pushes of d may start. None starts once another worker may have the
-// job. If limits apply, the first one starts within departureTimeout, and the others at any time after it.
+// departure bounds when the pushes of d may start. No push starts once another worker may own the job. If
+// limits apply, the first push starts within departureTimeout, and the others at any time after it.
 func (d *delivery) departure() providers.Departure {
 	sure := d.term.Valid
 	if len(d.scopes) == 0 {
@@ -87,7 +87,7 @@ func (d *delivery) each(do func(i int)) {
 	wg.Wait()
 }
 
-// sendTo makes one attempt, or skips the target if its route has closed or has been paused since.
+// sendTo makes one attempt, or skips the target if its route was closed or paused since the admission.
 func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure providers.Departure) {
 	r := d.routes[i]
 	if p := s.holds.operator(d, i, time.Now()); p != nil {
@@ -115,10 +115,10 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	var o providers.Outcome
 	var lesson route.Lesson
 	defer func() {
-		if cause := recover(); cause != nil { // it affects only this notification
+		if cause := recover(); cause != nil { // a panic affects only this notification
 			o = providers.Outcome{
 				Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Ambiguous: true,
-				Err: fmt.Errorf("a panic while it was sent: %T", cause),
+				Err: fmt.Errorf("a panic interrupted the push: %T", cause),
 			}
 			d.outcomes[i] = outcome{Outcome: o, sent: true}
 			traceOutcome(span, r, o)
@@ -130,7 +130,7 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	o = s.sendInTime(sending, d, i, departure)
 	took := time.Since(began)
 	traceOutcome(span, r, o)
-	switch o.Reason { // nothing was sent, so it is no attempt
+	switch o.Reason { // with these reasons nothing was sent: no attempt
 	case providers.TooLate:
 		d.outcomes[i].skip = skip{reason: notConnected}
 		return
@@ -143,7 +143,7 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	}
 	o, lesson = s.routes.Learn(ctx, r, d.Targets[i], o, credential)
 	if o.Kind == providers.Misconfigured && !lesson.Trouble {
-		s.repeats.Write(ctx, s.Log, slog.LevelWarn, "the provider refuses only this push for the app's configuration: it alone waits",
+		s.repeats.Write(ctx, s.Log, slog.LevelWarn, "the provider refuses only this push for the app's configuration: only this notification waits",
 			[]slog.Attr{slog.String("app", d.App), slog.String("platform", string(r.Platform)), slog.String("reason", string(o.Reason))},
 			slog.String("id", d.ID), slog.String("error", route.CauseOf(o.Err)))
 	}
@@ -153,8 +153,8 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	d.outcomes[i] = outcome{Outcome: o, sent: true, excused: lesson.Trouble}
 }
 
-// sendInTime sends to the target before its units expire. It renews them if there was no connection by
-// then.
+// sendInTime sends to the target before its units expire. If there was no connection by then, it renews
+// the units.
 func (s *sender) sendInTime(ctx context.Context, d *delivery, i int, departure providers.Departure) providers.Outcome {
 	for tries := 1; ; tries++ {
 		bound := departure
@@ -169,8 +169,8 @@ func (s *sender) sendInTime(ctx context.Context, d *delivery, i int, departure p
 	}
 }
 
-// missed reports whether nothing was sent because there was no connection in time. It makes such
-// targets due again.
+// missed reports whether nothing was sent because there was no connection in time. It makes the targets
+// without a connection due again.
 func (d *delivery) missed() bool {
 	if d.sent() {
 		return false // the other targets are retried

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// slots gives slots back, and wakes the jobs that have earlier slots then.
+// slots gives slots back, and wakes the jobs that get earlier slots by that.
 type slots struct {
 	*Options
 	control *control.Control
@@ -43,20 +43,20 @@ func (o *Options) request(d *delivery) throttle.Request {
 }
 
 // mayExceedLine reports whether the delivery may wait though its line is full: it is critical, is not
-// new, or has replaced an older one.
+// new, or has replaced an older notification.
 func (d *delivery) mayExceedLine() bool {
 	return d.Priority == push.Critical || d.hasWaited || d.asked || d.attempts > 0 || d.replay || d.isSuccessor
 }
 
-// giveBack cancels the delivery's slot, and its admission unless that is used: a provider has or may have
-// accepted the notification.
+// giveBack cancels the delivery's slot. It also cancels the admission unless used is true: a provider
+// accepted the notification, or may have.
 func (s *slots) giveBack(ctx context.Context, d *delivery, used bool) error {
 	placed, err := s.free(ctx, d, used)
 	s.follow(s.request(d), placed)
 	return err
 }
 
-// free is giveBack without the wake-ups, which it returns.
+// free is giveBack without the follow-ups, which it returns.
 func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.FollowUp, error) {
 	request := s.request(d)
 	if len(request.Scopes) == 0 || d.term.Lost(ctx) { // another worker owns it
@@ -70,7 +70,7 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Foll
 	return placed, err
 }
 
-// maxPlaced bounds the queue of follow-ups. More are dropped: the next call for the user names
+// maxPlaced bounds the queue of follow-ups. Further ones are dropped: the next call for the user names
 // the same jobs.
 const maxPlaced = 1024
 

@@ -166,7 +166,7 @@ func (t *tally) completeMinutes(now time.Time) []control.Minute {
 	return slices.DeleteFunc(t.minutes(now), func(m control.Minute) bool { return m.At.Add(time.Minute).After(now) })
 }
 
-// markAdded records that the minutes are in Redis, up to the one that began at last.
+// markAdded stores last, the start of the newest minute in Redis.
 func (t *tally) markAdded(last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

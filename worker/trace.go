@@ -17,7 +17,7 @@ import (
 )
 
 // A visit adds two spans to the trace of its task's headers: "queue", the wait before, and "handle".
-// "handle" contains "acquire" and one "send" for each target, which contains the provider's request. No
+// "handle" contains "acquire" and a "send" for each target; "send" contains the provider's request. No
 // span may contain a user, a token or a notification's text.
 
 // tracing makes spans; the zero value makes none.
@@ -48,7 +48,7 @@ func (t traced) trace(ctx context.Context, headers map[string]string, work queue
 	if back, returns := to.(queue.Postponed); returns {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
 		if back.Failed {
-			span.SetStatus(codes.Error, "it is retried")
+			span.SetStatus(codes.Error, "the job is retried")
 		}
 	}
 	return to
@@ -75,7 +75,7 @@ func (t tracing) delivery(ctx context.Context, d *delivery, job *queue.Job) {
 	}
 }
 
-// start begins a span inside the visit's, or one that does nothing if there is no Tracer.
+// start begins a span inside the visit's span, or an empty span if there is no Tracer.
 func (t tracing) start(ctx context.Context, name string) (context.Context, trace.Span) {
 	if t.Tracer == nil {
 		return ctx, noSpan

@@ -15,16 +15,17 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// units takes and returns the units that pushes cost: of providers' quotas, categories' throughputs
-// and devices' limits. Units of quotas and throughputs are leased in batches. A device's limit counts
-// each push just before it, as few devices get a second one within a lease.
+// units takes and returns the units that pushes cost: of providers' quotas, categories' throughputs and
+// devices' limits. Units of quotas and throughputs are leased in batches. A device's limit counts each
+// push just before the send, as few devices get a second push within a lease.
 type units struct {
 	*Options
 	pools   *meter.Pools
 	repeats *logdedup.Log
 }
 
-// take takes the units of the pushes to all due targets, or none.
+// take takes units for the pushes to the due targets. If a pool has too few, it skips these targets and
+// returns false.
 func (u units) take(ctx context.Context, d *delivery) bool {
 	if !d.metered {
 		return true
@@ -45,12 +46,12 @@ func (u units) take(ctx context.Context, d *delivery) bool {
 		}
 	}
 	if lacking == nil {
-		u.pools.Return(needs, until) // units of targets that another pool had none for
+		u.pools.Return(needs, until) // left over, as Take lowered the need of another pool
 	}
 	return lacking == nil
 }
 
-// renew takes new units for a push that is about to start, if its own have expired. With limits it
+// renew takes new units for a push that is about to start, if its units have expired. If limits apply, it
 // waits at most departureTimeout, as the admission is valid for no longer.
 func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	o := &d.outcomes[i]
@@ -68,7 +69,7 @@ func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	return lacking == nil
 }
 
-// count counts a push to the target's device, or skips the target.
+// count counts a push in the limit of the target's device, or skips the target.
 func (u units) count(ctx context.Context, d *delivery, i int) {
 	o := &d.outcomes[i]
 	if u.Device == nil || o.counted {
@@ -81,14 +82,14 @@ func (u units) count(ctx context.Context, d *delivery, i int) {
 			u.repeats.Write(ctx, u.RedisLog, slog.LevelWarn, "a device's limit cannot be checked, and its notifications wait", nil, slog.String("id", d.ID), slog.Any("error", err))
 		}
 		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.RetryDelay}
-	case answer.Units == 0: // the limit may change meanwhile
+	case answer.Units == 0: // an operator may raise the limit meanwhile
 		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, route.OperatorRecheck)}
 	default:
 		o.counted = true
 	}
 }
 
-// giveBack gives back the units of pushes that certainly did not leave.
+// giveBack gives back the units of pushes that were certainly not sent.
 func (u units) giveBack(ctx context.Context, d *delivery) {
 	for i := range d.outcomes {
 		u.giveOneBack(ctx, d, i)
@@ -133,7 +134,7 @@ func (d *delivery) costs(i int) (needs []meter.Need) {
 	return needs
 }
 
-// short reports whether the target is due and costs units, and its own have expired.
+// short reports whether the target is due, costs units, and holds no valid ones.
 func (d *delivery) short(i int, now time.Time) bool {
 	o := &d.outcomes[i]
 	return d.routes[i] != nil && o.due() && !now.Before(o.until) && (d.throughput != nil || d.routes[i].Quota != nil)
@@ -173,7 +174,7 @@ func spend(units, costs []meter.Need) bool {
 	return true
 }
 
-// rank returns the delivery's rank in a pool: critical ones go first, others have the given rank.
+// rank returns the delivery's rank in a pool: meter.Urgent if it is critical, else the given rank.
 func (d *delivery) rank(others meter.Rank) meter.Rank {
 	if d.Priority == push.Critical {
 		return meter.Urgent

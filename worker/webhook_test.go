@@ -145,7 +145,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 		}
 	}
 	// one line for the first failure, with the cause, and one for its end
-	if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answers 500, want 2xx") ||
+	if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answered 500, not 2xx") ||
 		strings.Count(log.text(), "the webhook works again") != 1 {
 		t.Errorf("the log says %s", log.text())
 	}

@@ -1,10 +1,10 @@
-// Package worker delivers queued notifications. It asks the limiter about each one. A granted
+// Package worker delivers queued notifications. It asks the limiter about each notification. A granted
 // notification is sent; a deferred one returns to the queue until its slot.
 //
 // Start with Worker. handler.go has the pipeline: deliver takes a job through its steps. A visit is one
 // pass of a job through the pipeline. A visit that sends something is an attempt.
 //
-// Nothing is sent that the limiter has not granted in the same visit.
+// A visit sends only after the limiter granted the notification in that visit.
 package worker
 
 import (
@@ -40,22 +40,22 @@ type Options struct {
 	// with ContextTimeoutEnabled.
 	Queue  redis.UniversalClient
 	Limits *limits.Policies
-	// Senders by app and platform, which must be one of push.Platforms.
+	// Senders send, by app and platform. A platform must be one of push.Platforms.
 	Senders map[string]map[push.Platform]providers.Sender
-	// Limiter keeps the users' timelines. If it is nil, the worker makes one on Queue, with
-	// its Overrides, Waiting and ClockOffset.
+	// Limiter keeps the users' timelines. If it is nil, the worker makes a limiter, Overrides, Waiting
+	// and ClockOffset on Queue.
 	Limiter throttle.Planner
 	// Overrides, if not nil, take precedence over Limits. The worker applies them to Limits,
 	// and reschedules waiting notifications earlier when a limit is raised.
 	Overrides *limits.Overrides
-	// Waiting calls f for each user with waiting notifications (see throttle.Redis.Waiting).
-	// If it is nil, a raised limit of a category, or the default one, reschedules a user's
-	// notifications only when one of them has a visit.
+	// Waiting calls f for each user with waiting notifications (see throttle.Redis.Waiting). If it is
+	// nil, a raised limit of a category, or the default one, reschedules a user's notifications only at
+	// the next visit of one of them.
 	Waiting func(ctx context.Context, f func(app, user string) error) error
 	// Horizon is the longest gap or period that the limits may have, if the worker makes
 	// the Limiter. 0 means 24 h.
 	Horizon time.Duration
-	// Meter counts quotas, throughputs and devices for all workers; nil for one on Queue.
+	// Meter counts quotas, throughputs and devices for all workers; nil for a Meter on Queue.
 	Meter meter.Meter
 	// Quotas limit an app's pushes to a platform, to all of its push services together.
 	Quotas map[string]map[push.Platform]Quota
@@ -69,11 +69,10 @@ type Options struct {
 	// Observer receives the events for metrics; nil for NopObserver.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
-	// RedisLog gets the failures of a Redis, which repeat. Another component may log the
-	// same outage. nil for Log.
+	// RedisLog gets errors of Redis. They recur during an outage, which other components may log too. nil
+	// means Log.
 	RedisLog *slog.Logger
-	// Tracer makes the spans of each notification, in the trace of its task's headers; nil
-	// for none.
+	// Tracer makes the spans of each notification, in the trace of its task's headers; nil for no spans.
 	Tracer trace.Tracer
 	// ClockOffset returns how far Redis's clock is ahead of this machine's, and the worker warns
 	// of a large offset. It may be nil if a Limiter is given.
@@ -87,9 +86,9 @@ type Options struct {
 	// delayed it. 0 means 10 and 6 h.
 	Attempts  int
 	RetryTime time.Duration
-	// MaxBooked is how many notifications of a user's category may hold slots, and half of how
-	// many of the user's. One more that is new and not critical is rejected. 0 means
-	// throttle.MaxEntries.
+	// MaxBooked is how many notifications of one category of a user may hold slots. All of a user's
+	// categories may hold twice as many. Beyond that, a new notification is rejected unless it is
+	// critical. 0 means throttle.MaxEntries.
 	MaxBooked int
 	// ShutdownTimeout is how long Stop lets claimed jobs finish. 0 means 20 s.
 	ShutdownTimeout time.Duration
@@ -154,13 +153,13 @@ type Worker struct {
 
 	mu        sync.Mutex
 	state     state
-	beginning sync.WaitGroup  // a begin that follows a failed read of pauses and limits
+	beginning sync.WaitGroup  // a begin in the background, after a failed read of pauses and limits
 	pulling   []*queue.Server // nil until begin
 	down      chan struct{}   // closed when all parts have ended
 }
 
-// New returns a worker that has not started yet. Stop it even if it never starts: that closes
-// the parts that it has made for itself.
+// New returns a worker that has not started yet. Stop it even if it never starts, so that it closes the
+// parts that it has made for itself.
 func New(o Options) (*Worker, error) {
 	if o.Queue == nil || o.Limits == nil || len(o.Senders) == 0 {
 		return nil, errors.New("worker: Queue, Limits and Senders are required")
@@ -183,7 +182,7 @@ func checkSenders(all map[string]map[push.Platform]providers.Sender) error {
 	for app, platforms := range all {
 		for platform, sender := range platforms {
 			if !slices.Contains(push.Platforms(), platform) {
-				return fmt.Errorf("worker: Senders: app %q: platform %q: must be apns, fcm or webpush: a Sender of another provider takes the place of one of them", app, platform)
+				return fmt.Errorf("worker: Senders: app %q: platform %q: must be apns, fcm or webpush: use one of these also for a Sender of a different provider", app, platform)
 			}
 			if sender == nil {
 				return fmt.Errorf("worker: Senders: app %q: platform %q: is nil", app, platform)
@@ -207,8 +206,8 @@ func (w *Worker) Quotas() []meter.Stats { return w.h.routes.Units.Stats() }
 // Pauses returns the number of operators' pauses in force when this worker last read them.
 func (w *Worker) Pauses() int { return w.h.holds.inForce.Load().Count(time.Now()) }
 
-// Pulls reports whether pulls of at least one shard succeed. That takes more than a reachable
-// Redis: permissions, a primary, its scripts.
+// Pulls reports whether pulls of at least one shard succeed. A pull also needs permissions, a primary and
+// its scripts, not only a reachable Redis.
 func (w *Worker) Pulls() bool {
 	servers := w.h.servers.Load()
 	return servers != nil && slices.ContainsFunc(*servers, (*queue.Server).Pulls)

@@ -1,6 +1,6 @@
 // Package clock has the timing of the worker's goroutines. Sleep and Every return when their context
-// ends. A Trouble logs when an error state begins and ends. Watch warns if this
-// machine's clock differs from Redis's: NotBefore and expiry go by this machine's clock.
+// ends. A Trouble logs when an error state begins and ends. Watch warns if this machine's clock differs
+// from Redis's: NotBefore and expiry follow this machine's clock.
 package clock
 
 import (
@@ -28,8 +28,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // (deploy/ gives it 10 s more). Other workers take over the unfinished steps once the worker is dead.
 const LastTimeout = 3 * time.Second
 
-// ScanPause is the pause between two steps of a scan of many jobs or users, in which Redis serves others.
-// It makes a scan of 100,000 users less than a minute longer.
+// ScanPause is the pause between two steps of a scan of many jobs or users, in which Redis serves other
+// clients. It makes a scan of 100,000 users less than a minute longer.
 const ScanPause = 500 * time.Microsecond
 
 // Every calls f at once, and then at each interval until ctx ends.
@@ -56,7 +56,7 @@ const SlowInterval = 20 * time.Second
 // Watch warns once the clocks differ by more than MaxOffset, and logs when they no longer do, until ctx
 // ends. offset returns how far Redis's clock is ahead.
 func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
-	trouble := Trouble{Log: log, Begins: "this machine's clock differs from Redis's, and not_before and expiry apply early or late: synchronize it by NTP", Ends: "this machine's clock agrees with Redis's again"}
+	trouble := Trouble{Log: log, Begins: "this machine's clock differs from Redis's, and not_before and expiry apply early or late: synchronize this machine's clock by NTP", Ends: "this machine's clock agrees with Redis's again"}
 	Every(ctx, SlowInterval, func() {
 		offset := offset()
 		trouble.Note(ctx, offset.Abs() > MaxOffset, slog.Duration("redis_ahead_by", offset))

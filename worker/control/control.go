@@ -40,23 +40,23 @@ func New(client redis.UniversalClient, records *store.Records, limiter throttle.
 	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(delayed), newLosses()}
 }
 
-// Cancel ends a waiting notification, releases its slot and places the line behind it again. If
-// it cannot, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
+// Cancel ends a waiting notification, releases its slot and places the line behind it again. If it cannot
+// end the notification, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
 // *push.AmbiguousError. A repeated call after another error is safe. While the limits' Redis is
-// unreachable, a worker releases the slot later. A digest's push that stands for other
-// notifications is not cancelled: the error is a *push.CarriesError.
+// unreachable, a worker releases the slot later. It does not cancel a digest's push that carries other
+// notifications: the error is a *push.CarriesError.
 func (c *Control) Cancel(ctx context.Context, ref push.Ref) error {
 	return c.cancel(ctx, []push.Ref{ref}, false)[0]
 }
 
-// CancelWithOthers is Cancel, and also cancels a digest's push. Its other notifications are not
-// sent then.
+// CancelWithOthers is Cancel, and also cancels a digest's push. The notifications that the push carries
+// are not sent then.
 func (c *Control) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 	return c.CancelAll(ctx, []push.Ref{ref})[0]
 }
 
-// CancelAll is CancelWithOthers for several notifications. It takes all from their queues before
-// it releases slots, so that each line is placed again once.
+// CancelAll is CancelWithOthers for several notifications. It takes all notifications from their queues
+// before it releases slots, so that each line is placed again once.
 func (c *Control) CancelAll(ctx context.Context, refs []push.Ref) []error {
 	return c.cancel(ctx, refs, true)
 }
@@ -84,7 +84,7 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 			return nil
 		})
 	}
-	_ = taking.Wait() // each has its own error
+	_ = taking.Wait() // errs has the errors
 	c.releaseAll(ctx, slices.DeleteFunc(taken, func(t *store.Taken) bool { return t == nil }))
 	return errs
 }
@@ -92,13 +92,12 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 // Withdrawn counts the results of a Withdraw.
 type Withdrawn struct {
 	push.Withdrawn
-	// Next is the cursor of the user's other notifications; "" for none.
+	// Next is the cursor of the user's other notifications; "" if there are no others.
 	Next string `json:"next,omitempty"`
 }
 
-// Withdraw ends a user's waiting notifications of the group as CancelAll does. It reads up to
-// 1,000 of the user's notifications from the cursor on; "" is the first one. A repeated call
-// after an error is safe.
+// Withdraw ends a user's waiting notifications of the group as CancelAll does. It reads up to 1,000 of
+// the user's notifications from the cursor on; "" is the start. A repeated call after an error is safe.
 func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, cursor string) (w Withdrawn, err error) {
 	at, err := c.records.Of(ctx, app, user)
 	if err != nil {
@@ -122,7 +121,7 @@ func (c *Control) releaseAll(ctx context.Context, all []*store.Taken) {
 			given = append(given, all[i])
 		}
 	}
-	if len(given) > 1 { // for one, a repeated call in a worker's batch is cheaper
+	if len(given) > 1 { // for a single notification, a repeated call in a worker's batch is cheaper
 		_ = store.MarkReleased(ctx, given)
 	}
 	for _, l := range left {
@@ -141,7 +140,7 @@ func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*store.Shard, []
 			return nil
 		})
 	}
-	_ = finding.Wait() // each has its own error
+	_ = finding.Wait() // errs has the errors
 	return shards, errs
 }
 
@@ -149,7 +148,7 @@ const (
 	// maxParallel bounds parallel calls for users or notifications. Calls in one pipeline share round
 	// trips.
 	maxParallel = 16
-	// Batch bounds the notifications of one call: Redis serves others between two calls.
+	// Batch bounds the notifications of one call: Redis serves other clients between two calls.
 	Batch = 500
 )
 
@@ -180,7 +179,7 @@ func (c *Control) GiveBackAll(ctx context.Context, all []*store.Taken) ([]Left, 
 			return nil
 		})
 	}
-	_ = giving.Wait() // each has its own error
+	_ = giving.Wait() // errs has the errors
 	close(left)
 	var some []Left
 	for l := range left {
@@ -214,7 +213,7 @@ func (c *Control) giveBack(ctx context.Context, all []*store.Taken, places []int
 				continue
 			}
 			for _, i := range some {
-				errs[i] = fmt.Errorf("its slot: %w", err)
+				errs[i] = fmt.Errorf("give back a slot: %w", err)
 			}
 		}
 	}
@@ -232,7 +231,7 @@ func (l *Left) add(r throttle.Request, p throttle.FollowUp) {
 			l.FollowUp.Others = append(l.FollowUp.Others, other)
 		}
 	}
-	if p.After == 0 { // else the Replan after that time names them
+	if p.After == 0 { // else the Replan after p.After names them
 		l.FollowUp.Early = append(l.FollowUp.Early, p.Early...)
 	}
 	switch {

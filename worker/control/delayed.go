@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// delayed holds delayed calls for lines: one call for each line, however many ask for it.
+// delayed holds delayed calls: one call for each key, however often it is requested.
 type delayed struct {
 	mu      sync.Mutex
 	waits   map[lineKey]bool
@@ -22,11 +22,11 @@ type delayed struct {
 type lineKey struct {
 	app, user string
 	line      throttle.Line
-	others    bool // the key is of all other lines
-	try       int  // try of a wake; 0 for placing a line again
+	others    bool // the key stands for the user's other lines, not for line
+	try       int  // the wake's try; 0 for placing a line again
 }
 
-// after calls f after left, unless a call for the key is pending.
+// after schedules a call of f in the time left, unless a call for the key is pending.
 func (l *delayed) after(ctx context.Context, left time.Duration, key lineKey, f func(context.Context)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// droppedEvery is the interval between two log lines of an app, so that a flood does not fill the
+// droppedEvery is the interval between two log messages about an app, so that a flood does not fill the
 // log.
 const droppedEvery = time.Minute
 
@@ -24,16 +24,16 @@ var droppedMessages = map[string]string{
 	store.DeadTokenReports: "an app has too many reports of dead tokens: the oldest were deleted before its webhook had taken them",
 }
 
-// LogDropped logs once a minute, until ctx ends, how many dead letters and reports were pruned of
-// each app. One worker logs for all. In Redis:
+// LogDropped logs once a minute, until ctx ends, how many dead letters and reports were pruned of each
+// app. One worker logs for all workers. In Redis:
 //
-//	{dropped}:turn      string: one worker has logged within the minute
-//	{dropped}:logged    hash: the totals at the last log line
+//	{dropped}:turn      string: a worker has logged within the minute
+//	{dropped}:logged    hash: the totals at the last log message
 func (c *Control) LogDropped(ctx context.Context, log *slog.Logger) {
 	clock.Every(ctx, droppedEvery, func() { c.logDropped(ctx, log) })
 }
 
-// logDropped logs once. After an error of Redis, logged elsewhere, the next minute's line has the
+// logDropped logs once. After an error of Redis, which other code logs, the next minute's message has the
 // sum.
 func (c *Control) logDropped(ctx context.Context, log *slog.Logger) {
 	counts, err := c.records.Counts(ctx)

@@ -15,19 +15,18 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// A Loss counts the data that Redis no longer has although nobody removed it: it came back
-// empty, from an old snapshot, or as a replica that lagged. It is recorded until an operator
-// confirms it.
+// A Loss counts data that Redis lost: Redis came back empty, from an old snapshot, or as a replica that
+// lagged. The loss is recorded until an operator confirms it.
 type Loss struct {
-	At            time.Time `json:"at,omitzero"` // a worker first noticed it, on Redis's clock
+	At            time.Time `json:"at,omitzero"` // when a worker first noticed it, on Redis's clock
 	Notifications int64     `json:"notifications"`
 	Pauses        int64     `json:"pauses"`
-	Overrides     int64     `json:"overrides"` // with mutes
+	Overrides     int64     `json:"overrides"` // including mutes
 }
 
-// losses are those that this process has noticed and Redis has not recorded yet.
+// losses sums the losses that this process has noticed and not yet recorded in Redis.
 type losses struct {
-	self string // names the process among those that notice the same loss
+	self string // identifies this process, as several processes notice the same loss
 
 	mu   sync.Mutex
 	some bool
@@ -102,7 +101,7 @@ func (c *Control) ConfirmLoss(ctx context.Context) (*Loss, error) {
 	return readLoss(fields.Val()), nil
 }
 
-// readLoss takes the highest count of each kind: all workers notice the same loss.
+// readLoss takes the highest count of each kind over the processes, as all notice the same loss.
 func readLoss(fields map[string]string) *Loss {
 	if len(fields) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// SumsEvery is the interval at which the sums are read. A loss of notifications accepted since
+// SumsEvery is the interval between two reads of the shards' sums. A loss of notifications accepted since
 // the last read is not detected.
 const SumsEvery = 2 * time.Second
 
@@ -36,14 +36,14 @@ func (c *Control) RecordLosses(ctx context.Context, log, redisLog *slog.Logger) 
 		}
 		if before.Accepted > 0 {
 			c.NoteLoss(Loss{Notifications: waited})
-			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis has lost accepted notifications: about %d that waited are gone; send them again, and set appendonly yes", waited),
+			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis has lost accepted notifications: about %d waiting notifications are gone; send them again, and set appendonly yes", waited),
 				slog.Int64("accepted_before", before.Accepted), slog.Int64("accepted_now", now.Accepted))
 		}
 	})
 }
 
-// lost reports whether fewer are accepted than before, and returns the maximum of waiting
-// notifications among the lost ones. The sum of accepted ones never falls otherwise.
+// lost reports whether the sum of accepted notifications fell, which only a loss causes. waited is how
+// many of the lost notifications waited, at most.
 func lost(before, now store.Counts) (waited int64, fewer bool) {
 	gone := before.Accepted - now.Accepted
 	return max(0, min(gone, before.Waiting())), gone > 0

@@ -14,22 +14,21 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Minute counts the work of one worker, or of all, in one minute.
+// A Minute counts the work of one worker, or of all workers, in one minute.
 type Minute struct {
 	At time.Time `json:"at"` // its beginning
 	// Sent counts pushes, Deferred the deferrals by a limit, and Ended the ends by state.
 	Sent     int64                `json:"sent"`
 	Deferred int64                `json:"deferred"`
 	Ended    map[push.State]int64 `json:"ended,omitempty"`
-	// Waiting is the number of waiting notifications at its end; nil if no worker has reported
-	// it.
+	// Waiting is the number of waiting notifications at the minute's end; nil if unknown.
 	Waiting *int64 `json:"waiting,omitempty"`
 }
 
 // Done reports whether the minute counts any work.
 func (m *Minute) Done() bool { return m.Sent+m.Deferred > 0 || len(m.Ended) > 0 }
 
-// Failed returns the number that ended rejected, exhausted, undeliverable or malformed.
+// Failed returns the number of notifications that ended rejected, exhausted, undeliverable or malformed.
 func (m *Minute) Failed() int64 {
 	return m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[store.Malformed]
 }
@@ -50,18 +49,18 @@ func (m *Minute) Add(o *Minute) {
 // minuteLife is how long a minute is kept: a day, and an hour for charts.
 const minuteLife = 25 * time.Hour
 
-// minuteKey returns the key of the minute that began at at:
+// minuteKey returns the key of the minute that contains at:
 //
 //	PREFIX:{throughput}:MINUTE  hash, of a Unix minute: counts by "sent", "deferred" and end
 //	                            state; and "waiting"
 //
-// The minutes are of the workers' own clocks.
+// Minutes follow each worker's own clock.
 func minuteKey(prefix string, at time.Time) string {
 	return cmp.Or(prefix, "pushpace") + ":{throughput}:" + strconv.FormatInt(at.Unix()/60, 10)
 }
 
-// AddMinutes adds a worker's minutes to the counts of all workers. After an error some may have
-// been added, so that a second call may count them twice.
+// AddMinutes adds a worker's minutes to the counts of all workers. After an error Redis may have added
+// some counts, and a second call may count them twice.
 func AddMinutes(ctx context.Context, client redis.UniversalClient, prefix string, minutes []Minute) error {
 	pipe := client.TxPipeline()
 	for _, m := range minutes {
@@ -86,8 +85,8 @@ func AddMinutes(ctx context.Context, client redis.UniversalClient, prefix string
 	return nil
 }
 
-// ReadMinutes returns the recorded minutes of all workers between two instants, oldest first.
-// They are kept for a day.
+// ReadMinutes returns the recorded minutes of all workers between two instants, oldest first. Minutes are
+// kept for a day.
 func ReadMinutes(ctx context.Context, client redis.UniversalClient, prefix string, from, until time.Time) ([]Minute, error) {
 	pipe := client.Pipeline()
 	var asked []time.Time

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// maxScans bounds the scans of a spot for jobs that move meanwhile: a mute binds their next
-	// attempt anyway.
+	// maxScans bounds the scans of a spot for jobs that move during a scan: such a job also ends at its
+	// next visit.
 	maxScans = 3
-	// giveBackEvery is the interval at which EndMuted releases slots, besides once at its end, so
-	// that each line is seldom placed again. After a crash another worker releases them.
+	// giveBackEvery is the interval at which a running EndMuted releases slots, before the release at its
+	// end: each release places lines again. After a crash another worker releases them.
 	giveBackEvery = 10 * time.Second
 )
 
@@ -26,8 +26,8 @@ func LevelOf(n *push.Notification) limits.Level {
 	return limits.Level{App: n.App, User: n.User, Category: n.Category}
 }
 
-// EndMuted ends the muted waiting notifications, and releases their slots. Workers end claimed
-// ones themselves.
+// EndMuted ends the muted waiting notifications, and releases their slots. Workers themselves end claimed
+// ones.
 func (c *Control) EndMuted(ctx context.Context) error {
 	shards, err := c.records.All(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 		if spot.State == store.JobActive {
 			continue
 		}
-		// Taking jobs may move others past the scan, so it repeats. Later jobs end at their first
-		// attempt.
+		// Taking jobs may move other jobs past the scan, so the scan is repeated. A job that arrives
+		// later ends at its first visit.
 		for look, taken := 0, true; taken && look < maxScans; look++ {
 			var err error
 			if taken, err = e.endSpot(ctx, at, spot); err != nil {
@@ -95,7 +95,7 @@ func (e *ending) endSpot(ctx context.Context, at *store.Shard, spot store.Spot) 
 	}
 }
 
-// endSome ends the muted ones of the jobs, and reports whether there were any.
+// endSome ends the muted notifications among the jobs, and reports whether it ended any.
 func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queued) (bool, error) {
 	var refs []push.Ref
 	for _, job := range jobs {
@@ -119,7 +119,7 @@ func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queu
 			e.taken = append(e.taken, taken[i])
 		case redisreply.Of(err) != redisreply.None:
 			failed = err
-		} // moved, claimed or unreadable: it ends at its next attempt
+		} // moved, claimed or unreadable: it ends at its next visit
 	}
 	if len(e.taken) > 0 && time.Since(e.since) >= giveBackEvery {
 		e.giveBack(ctx)

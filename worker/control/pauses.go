@@ -13,9 +13,9 @@ import (
 // Pause begins an operator's pause: see pause.Store.Begin.
 func (c *Control) Pause(ctx context.Context, p *pause.Pause) error { return c.pauses.Begin(ctx, p) }
 
-// Resume ends the operator's pause with the same selector. If p has no category, it also ends
-// matching pauses and trouble of providers; every worker probes these providers within a second.
-// It returns the ended ones.
+// Resume ends the operator's pause with the same selector. If p has no category, it also ends matching
+// pauses and trouble of providers; every worker probes these providers within a second. It returns the
+// ended pauses.
 func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
 	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, err
 	if err != nil {
 		return nil, err
 	}
-	if there && !slices.ContainsFunc(ended, func(s pause.Pause) bool { return s.Kind == pause.Operator }) { // it began after the read
+	if there && !slices.ContainsFunc(ended, func(s pause.Pause) bool { return s.Kind == pause.Operator }) { // the pause began after the read
 		ended = append(ended, pause.Pause{Kind: pause.Operator, App: p.App, Platform: p.Platform, Category: p.Category})
 	}
 	if len(routes) == 0 {
@@ -56,8 +56,8 @@ func Resumes(p, s pause.Pause) bool {
 	return p.Category == "" && (p.App == "" || p.App == s.App) && push.Covers(p.Platform, s.Platform)
 }
 
-// PausesInForce returns the pauses in force from the shared ones and the snapshots: operators',
-// then providers', then trouble without a pause. Waiting is not set.
+// PausesInForce returns the pauses in force, by the pauses in Redis and the workers' snapshots:
+// operators', then providers', then trouble without a pause. Waiting is not set.
 func PausesInForce(shared *pause.InForce, workers []Snapshot) []pause.Pause {
 	return append(append([]pause.Pause{}, shared.Operators...), ofProviders(shared, workers)...)
 }
@@ -107,7 +107,7 @@ func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 	return list
 }
 
-// join merges another report of the same pause: the earliest beginning, the latest end of a
+// join merges o, a further report of the same pause, into s: the earliest beginning, the latest end of a
 // pause, the earliest probe of trouble.
 func join(s, o *pause.Pause) {
 	if s.At.IsZero() || !o.At.IsZero() && o.At.Before(s.At) {

@@ -27,7 +27,7 @@ type Snapshot struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version,omitempty"`
 	Started time.Time `json:"started"`
-	// At is when it was written, on the reader's clock.
+	// At is when the snapshot was written, on the reader's clock.
 	At time.Time `json:"at"`
 	// Draining means that the worker claims no more jobs and is about to stop.
 	Draining bool `json:"draining,omitempty"`
@@ -39,7 +39,7 @@ type Snapshot struct {
 	MoreRoutes int            `json:"more_routes,omitempty"`
 	// Quotas is its view of the shared quotas, the one with most waiting jobs first.
 	Quotas []route.QuotaStatus `json:"quotas,omitempty"`
-	// Minutes are its minutes not yet added to Redis: the current one, and others that Redis did
+	// Minutes are its minutes not yet added to Redis: the current minute, and earlier ones that Redis did
 	// not accept.
 	Minutes []Minute `json:"minutes,omitempty"`
 	// LateP99 is the 99th percentile of the delay after the slot, over notifications that only a
@@ -47,14 +47,15 @@ type Snapshot struct {
 	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
 	// Limits describes an outage of the limits' store; zero for none.
 	Limits LimitsOutage `json:"limits_away,omitzero"`
-	// Silent are the shards of a Cluster that have not answered it for some seconds, with their
+	// Silent are the shards of a Cluster that have not answered this worker for some seconds, with their
 	// last known waiting notifications.
 	Silent []store.LastWaiting `json:"silent_shards,omitempty"`
 	// RedisAheadBy is how far Redis's clock is ahead of the worker's.
 	RedisAheadBy time.Duration `json:"redis_ahead_by_ns"`
 }
 
-// Of returns the snapshot without data of apps that are not visible, and of all apps together.
+// Of returns the snapshot without data about all apps together, or about apps for which sees returns
+// false.
 func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
 	its := Snapshot{
 		ID: s.ID, Host: s.Host, PID: s.PID, Version: s.Version, Started: s.Started, At: s.At, Draining: s.Draining, Pulls: s.Pulls,
@@ -104,8 +105,8 @@ redis.call('EXPIRE', KEYS[2], ARGV[2])
 return 1
 `))
 
-// ReadSnapshots returns the snapshots of live workers under the prefix, "pushpace" if empty:
-// sorted by ID, at most 1,000. A killed worker stays for some seconds.
+// ReadSnapshots returns the snapshots of live workers under the prefix, "pushpace" if empty: sorted by
+// ID, at most 1,000. A killed worker stays listed for some seconds.
 func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix string) ([]Snapshot, error) {
 	alive, _ := snapshotKeys(prefix, "")
 	ids, err := client.ZRevRange(ctx, alive, 0, maxSnapshots-1).Result()
@@ -126,7 +127,7 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 	all := make([]Snapshot, 0, len(ids))
 	for i := range ids {
 		var s Snapshot
-		if life := lives[i].Val(); life > 0 && json.Unmarshal([]byte(texts[i].Val()), &s) == nil { // else expired, or of another version
+		if life := lives[i].Val(); life > 0 && json.Unmarshal([]byte(texts[i].Val()), &s) == nil { // else expired, or written by a different version
 			s.At = asked.Add(life - snapshotLife).UTC()
 			all = append(all, s)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// wakeRetryDelay is the delay before a retry for a job that is still claimed. Its return to the
+	// wakeRetryDelay is the delay before a retry for a job that is still claimed. A job's return to the
 	// queue takes some ms.
 	wakeRetryDelay = 500 * time.Millisecond
 	// maxWakeTries is the number of tries, over 4 s. A worker that stalls for longer has lost its
@@ -20,9 +20,9 @@ const (
 	maxWakeTries = 9
 )
 
-// Follow completes calls to the limiter for a user: it places the other lines again, and wakes
-// jobs with slots earlier than the jobs know. Later calls to the limiter name failed ones again.
-// r is the request of one of the calls: it names the user, and the line to place again after a
+// Follow completes calls to the limiter for a user: it places the other lines again, and wakes jobs with
+// slots earlier than the jobs know. If a step fails, later calls to the limiter name its lines and jobs
+// again. r is the request of one of the calls: it names the user, and the line to place again after a
 // second.
 func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttle.FollowUp) {
 	early := placed.Early
@@ -45,7 +45,7 @@ func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttl
 	c.wake(ctx, r, early)
 }
 
-// replan places lines again that were placed less than a second before.
+// replan is the delayed part of Follow, for lines that were placed less than a second before it.
 func (c *Control) replan(ctx context.Context, r throttle.Request, lines []throttle.Request) {
 	placed, err := c.limiter.Replan(ctx, lines)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	var awake []throttle.Booking
 	for some := range slices.Chunk(early, Batch) {
 		informed, again := c.wakeSome(ctx, r, at, some)
-		_ = c.limiter.ClearEarly(ctx, throttle.Request{App: r.App, User: r.User}, informed) // on an error the limiter names them again
+		_ = c.limiter.ClearEarly(ctx, throttle.Request{App: r.App, User: r.User}, informed) // on an error the limiter names these bookings again
 		awake = append(awake, again...)
 	}
 	if len(awake) > 0 && try < maxWakeTries {
@@ -121,8 +121,8 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	}
 }
 
-// wakeSome sets the due instants of sleeping jobs to their slots, if these are earlier. It
-// returns as awake the claimed jobs, which may be returning. It releases the slots of ended
+// wakeSome sets the due instants of sleeping jobs to their slots, if these are earlier. It returns as
+// awake the claimed jobs, which may be returning to the queue. It releases the slots of ended
 // notifications.
 func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Shard, some []throttle.Booking) (informed, awake []throttle.Booking) {
 	ids := make([]string, len(some))

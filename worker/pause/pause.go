@@ -1,12 +1,12 @@
-// Package pause makes due notifications wait on their queues. Start with Store. There is one
-// type, Pause, of three kinds. An operator's pause matches by app, platform and category. A
-// provider's pause follows from its answers and concerns one app's platform. Trouble is a failing
-// provider as each worker reports it.
+// Package pause makes due notifications wait on their queues. Start with Store. There is one type, Pause,
+// of three kinds. An operator's pause matches by app, platform and category. A provider's pause follows
+// from the provider's answers and concerns one app's platform. Trouble is a failing provider as each
+// worker reports it.
 //
-// A Store shares operators' pauses and providers' delays among all workers, on Redis's clock.
-// Each worker reads them twice a second and uses that snapshot, InForce, until the next read. It
-// applies its own provider's answers at once (see worker/route). Operators begin and end pauses
-// by worker/control. Only workers share providers' delays.
+// A Store shares operators' pauses and providers' delays among all workers, on Redis's clock. Each worker
+// reads them twice a second and uses that snapshot, InForce, until the next read. It applies its own
+// provider's answers at once (see worker/route). Operators begin and end pauses through worker/control.
+// Only workers share providers' delays.
 //
 // Paused jobs are parked on their queues: see store.ParkName.
 package pause
@@ -25,8 +25,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Pause makes notifications wait on the queue. It matches App, Platform and Category; an empty
-// one matches any. The zero value is an operator's pause of everything.
+// A Pause makes notifications wait on the queue. It matches App, Platform and Category; an empty field
+// matches any value. The zero value is an operator's pause of everything.
 type Pause struct {
 	Kind     Kind          `json:"kind"`
 	App      string        `json:"app,omitempty"`
@@ -36,25 +36,25 @@ type Pause struct {
 	// is the provider's last failure without token, key or body.
 	Reason string `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// By is the name, of at most 128 bytes, of the operator. At is its beginning on Redis's
-	// clock; zero if no live worker has seen it.
+	// By is the operator's name, at most 128 bytes. At is the pause's beginning on Redis's clock; zero if
+	// no live worker has seen the pause.
 	By string    `json:"by,omitempty"`
 	At time.Time `json:"at,omitzero"`
-	// Until is its end, for an operator's pause on Redis's clock; for trouble the next probe;
-	// zero without end.
+	// Until is the pause's end; zero without an end. For an operator's pause it is on Redis's clock. For
+	// trouble it is the next probe.
 	Until time.Time `json:"until,omitzero"`
 	// Waiting is the approximate number of notifications that wait for it, if counted.
 	Waiting int `json:"waiting,omitempty"`
-	// Workers is the number of workers that report it; 0 for a shared pause.
+	// Workers is the number of workers that report the pause; 0 for a shared pause.
 	Workers int `json:"workers,omitempty"`
 
-	// Failures of Answers failed since the minute before the trouble; 0 if no live worker has
-	// seen them.
+	// Failures is how many of the Answers failed since a minute before the trouble; 0 if no live worker
+	// saw them.
 	Failures int `json:"failures,omitempty"`
 	Answers  int `json:"answers,omitempty"`
 
 	ends    time.Time // Until on the local clock; zero if not read from Redis
-	endedBy string    // the operator who ended it
+	endedBy string    // the operator that ended it
 }
 
 // Kind is the origin of a pause.
@@ -125,8 +125,8 @@ type entry struct {
 	EndedBy string `json:"ended_by,omitempty"`
 }
 
-// entry returns the pause for a script, which sets its beginning. Only an operator's pause has
-// its end set.
+// entry returns the pause encoded for a script, without its beginning. It includes the end of an
+// operator's pause only. The script sets the rest.
 func (p Pause) entry(kind Kind) []byte {
 	e := entry{Pause: p}
 	if e.Kind = kind; kind == Operator && !p.Until.IsZero() {
@@ -169,8 +169,8 @@ func (p *Pause) Keeps(n *push.Notification, outcomes []store.TargetOutcome) bool
 	return false
 }
 
-// Covers reports whether the pause is of the push service: an operator's covers all services of
-// its platform, a provider's its own service alone.
+// Covers reports whether the pause matches the push service. An operator's pause matches all services of
+// its platform, a provider's only its own service.
 func (p *Pause) Covers(service push.Platform) bool {
 	if p.Kind == Operator {
 		return push.Covers(p.Platform, service)

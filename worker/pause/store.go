@@ -21,7 +21,7 @@ import (
 // A Store shares the pauses among all workers, in keys of one hash tag:
 //
 //	PREFIX:{pauses}:providers  hash; expires with its last pause
-//	PREFIX:{pauses}:operators  hash; keeps an ended pause for a while
+//	PREFIX:{pauses}:operators  hash; keeps an ended pause for a minute
 //	PREFIX:{pauses}:resumed    hash of the routes that operators resumed; expires after a minute
 //
 // store.lua documents the entries. A Store is safe for concurrent use.
@@ -52,7 +52,7 @@ const (
 	// maxOperators bounds the number of operators' pauses: every worker reads all of them twice a
 	// second.
 	maxOperators = 1000
-	// maxReasonBytes bounds the text of each, so that all have at most 512 kB.
+	// maxReasonBytes bounds a pause's Reason, so that all reasons have at most 512 kB.
 	maxReasonBytes = 512
 )
 
@@ -60,7 +60,7 @@ const (
 var ErrOver = errors.New("the pause would already be over")
 
 // ErrTooMany means that 1,000 other pauses are in force.
-var ErrTooMany = errors.New("too many pauses are in force: end some of them first")
+var ErrTooMany = errors.New("too many pauses are in force: end some pauses first")
 
 // Begin begins an operator's pause for all workers, or changes the end and the reason of the
 // pause with the same selector. It sets Kind and At. It returns push.Faults, ErrOver or
@@ -82,9 +82,9 @@ func (s *Store) Begin(ctx context.Context, p *Pause) error {
 	return nil
 }
 
-// End ends the operator's pause with the same selector, and reports whether there was one. Its
-// jobs return within seconds. p.By names the ending operator for the workers' logs. It returns
-// push.Faults for an invalid pause.
+// End ends the operator's pause with the same selector, and reports whether it was in force. Its jobs
+// return within seconds. p.By names the ending operator for the workers' logs. It returns push.Faults for
+// an invalid pause.
 func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err
@@ -120,16 +120,16 @@ func (s *Store) TryAgain(ctx context.Context, by string, routes []string) error 
 	return nil
 }
 
-// InForce is the set of pauses at one instant. nil has none.
+// InForce is the set of pauses at one instant. nil means no pauses.
 type InForce struct {
 	Operators, Providers []Pause
-	// Tried has the last resume of routes by operators within a minute, by APP/PLATFORM.
+	// Tried is, by APP/PLATFORM, the last resume of a route by an operator. It is kept for a minute.
 	Tried map[string]Try
 	// Unread are the fields with entries that this version cannot read. They have no effect.
 	Unread []string
 
 	bySelector map[selector]Pause // operators' pauses
-	ended      []Pause            // operators' pauses ended a short time ago
+	ended      []Pause            // operators' pauses ended in about the last minute
 }
 
 // A Try is an operator's resume of a route.
@@ -167,7 +167,7 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	return all, nil
 }
 
-// read calls take for the entries of a hash, and adds unreadable ones to Unread.
+// read calls take for the entries of a hash, and adds the fields of unreadable entries to Unread.
 func read[T entry | Try](f *InForce, hash any, take func(field string, e T)) {
 	list, _ := hash.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
@@ -182,8 +182,8 @@ func read[T entry | Try](f *InForce, hash any, take func(field string, e T)) {
 	}
 }
 
-// On returns the operators' pause in force for that app, push service and category; nil for none.
-// Of several it returns the one that ends last or never.
+// On returns the operators' pause in force for that app, push service and category; nil for none. Of
+// several pauses it returns the one that ends last or never.
 func (f *InForce) On(now time.Time, app string, service push.Platform, category string) *Pause {
 	if f == nil || len(f.bySelector) == 0 {
 		return nil
@@ -205,7 +205,8 @@ func (f *InForce) On(now time.Time, app string, service push.Platform, category 
 	return last
 }
 
-// Over reports whether that is the selector of a pause, and no such pause is in force.
+// Over reports whether no operator's pause with the selector is in force. It returns false for a name
+// that is no selector.
 func (f *InForce) Over(now time.Time, selector string) bool {
 	return strings.HasPrefix(selector, "[") && // selectors are JSON, route names are not
 		!slices.ContainsFunc(f.Operators, func(p Pause) bool { return p.Selector() == selector && p.Left(now) > 0 })
@@ -224,8 +225,8 @@ func (f *InForce) Count(now time.Time) int {
 	return n
 }
 
-// Since returns the operators' pauses begun since before, and the ended ones. over has the
-// operator of each end, if known.
+// Since compares f with an earlier read, before. It returns the operators' pauses that have begun, and
+// the pauses that are over, each with the operator of its end, if known.
 func (f *InForce) Since(before *InForce) (begun []Pause, over map[*Pause]string) {
 	if before == nil {
 		return f.Operators, nil

@@ -20,12 +20,12 @@ type Budget struct {
 	reserved map[string]int // by queue: reserved by running pulls
 }
 
-// NewBudget returns a bound of most jobs.
+// NewBudget returns a budget; most is the maximum of claimed jobs.
 func NewBudget(most int) *Budget {
 	return &Budget{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, reserved: map[string]int{}}
 }
 
-// release subtracts a job of the queue.
+// release subtracts a job of the queue from the claimed jobs.
 func (b *Budget) release(queue string) {
 	b.mu.Lock()
 	b.of[queue]--
@@ -43,7 +43,7 @@ func (b *Budget) full(queue string) bool {
 	return left(b.most, b.of, queue) <= 0
 }
 
-// left returns how many more jobs of that queue may be claimed, if most is the bound and of the
+// left returns how many more jobs of the queue may be claimed. most is the bound, and of counts the
 // claimed jobs by queue.
 func left(most int, of map[string]int, queue string) int {
 	critical, others, bulk := of[push.Critical.Queue()], of[push.Default.Queue()], of[push.Bulk.Queue()]
@@ -57,8 +57,8 @@ func left(most int, of map[string]int, queue string) int {
 	return free
 }
 
-// reserve reserves room for up to most jobs, so that concurrent pulls do not use it too. It
-// returns how many.
+// reserve reserves room for up to most jobs, so that concurrent pulls do not use it too. n is for how
+// many it did.
 func (b *Budget) reserve(queue string, most int) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,8 +79,7 @@ func (b *Budget) commit(queue string, reserved, jobs int) {
 	b.of[queue] += jobs
 }
 
-// wait waits for a release, at most capacityRecheck: another shard's pull may take the released
-// place.
+// wait waits for a release, at most capacityRecheck: another shard's pull may use the released room.
 func (b *Budget) wait(ctx context.Context) {
 	timer := time.NewTimer(capacityRecheck)
 	defer timer.Stop()

@@ -23,20 +23,20 @@ import (
 //     command inside a script.
 //   - All processes subscribe to the channel and pull from the queue at once. Each process that
 //     finds the queue empty sets the flag again.
-//   - A wake-up is a hint. A lost one delays a job by at most a poll, a needless one costs a
+//   - A wake-up is a hint. A lost wake-up delays a job by at most a poll, and a needless wake-up costs a
 //     pull.
 //   - A pull of an empty queue also returns when its next delayed job is due, and the process
 //     pulls then. So does a process that returns a job. A producer or operator that delays a job
 //     by less than a poll publishes a wake-up.
 
-// pollIdle is the interval at which a process polls an empty queue, and the delay of a job after
-// a lost wake-up. Lost ones are rare, and each worker polls each queue of each shard. store.WakeIdle
-// has the same number: it publishes a job that is due sooner.
+// pollIdle is the interval at which a process polls an empty queue, and so the longest delay after a lost
+// wake-up. It is not shorter, as wake-ups are rarely lost, and each worker polls each queue of each
+// shard. store.WakeIdle has the same number: it publishes a wake-up for a job that is due within it.
 const pollIdle = 1200 * time.Millisecond
 
-// echoAfter is the silence after which a process publishes an empty message itself. If it does
-// not receive that either, it subscribes anew: a connection to a lost server looks like a silent
-// one, and a failover leaves it behind. Until then the process finds jobs by polling.
+// echoAfter is the silence after which a process publishes an empty message itself. If it does not
+// receive this message either, it subscribes anew: a connection to a lost server looks like a silent one,
+// also after a failover. Until then the process finds jobs by polling.
 const echoAfter = 5 * time.Second
 
 // idle schedules the polls of the queues.
@@ -80,14 +80,14 @@ func (i *idle) isDue(queue string) bool {
 	return !time.Now().Before(i.until[queue])
 }
 
-// schedule sets the queue's next pull.
+// schedule sets the queue's next pull; after is the wait until then.
 func (i *idle) schedule(queue string, after time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.until[queue] = time.Now().Add(after)
 }
 
-// dueIn schedules a pull in left, when a job is due, unless one is scheduled earlier.
+// dueIn schedules a pull for a job that is due in the time left, unless an earlier pull is scheduled.
 func (i *idle) dueIn(queue string, left time.Duration) {
 	i.mu.Lock()
 	at := time.Now().Add(left)
@@ -97,7 +97,7 @@ func (i *idle) dueIn(queue string, left time.Duration) {
 	}
 	i.mu.Unlock()
 	if sooner {
-		i.wake() // wait has a timer for a later instant
+		i.wake() // a running wait has a timer for a later instant
 	}
 }
 
@@ -121,8 +121,8 @@ func (i *idle) wake() {
 	}
 }
 
-// wait returns when a pull is due, or ctx ends. With parked it waits at most capacityRecheck, as a
-// route may have capacity soon.
+// wait returns when a pull is due, or ctx ends. If there are parked jobs, it waits at most
+// capacityRecheck, as a route may have capacity soon.
 func (i *idle) wait(ctx context.Context, parked bool) {
 	left := time.Until(i.next())
 	if parked {
@@ -150,8 +150,8 @@ func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *sl
 	}
 }
 
-// receive waits for wake-ups on one subscription, until that is dead or ctx ends. On each connect it
-// pulls from all queues, as it missed earlier messages.
+// receive waits for wake-ups on one subscription, until the subscription is dead or ctx ends. On each
+// connect it pulls from all queues, as it missed earlier messages.
 func (i *idle) receive(ctx context.Context, client redis.UniversalClient) {
 	subscribe := client.Subscribe
 	if i.shard.Sharded() {
@@ -178,7 +178,7 @@ func (i *idle) receive(ctx context.Context, client redis.UniversalClient) {
 			}
 			published = true
 			publishing, cancel := context.WithTimeout(ctx, i.limit)
-			_ = i.publish(publishing, client) // an error leaves the silence
+			_ = i.publish(publishing, client) // after an error the silence goes on
 			cancel()
 			silence.Reset(i.echo)
 		case <-ctx.Done():

@@ -30,15 +30,15 @@ const (
 	// MaxPull is the maximum number of jobs of a pull. Such a pull occupies Redis for less than 1
 	// ms.
 	MaxPull = 64
-	// maxBulkPull is the maximum number of bulk jobs of a pull, because a critical job waits for
-	// the processor behind them. Behind 64 bulk jobs a critical job left 10 ms after it was
-	// accepted, behind 12 after 3 ms. Bulk jobs alongside were a fifth slower.
+	// maxBulkPull is the maximum number of bulk jobs of a pull, because a critical job waits for the
+	// processor behind them. Behind 64 bulk jobs a critical job was sent 10 ms after its acceptance,
+	// behind 12 after 3 ms. Pulls of 12 make bulk jobs a fifth slower.
 	maxBulkPull = 12
 	// capacityRecheck is the interval at which the loop rechecks for capacity, in the budget or on a
 	// route. Most providers answer more slowly, so that a pull takes several jobs then.
 	capacityRecheck = 20 * time.Millisecond
-	// failureDelay is the pause after a failed pull. A failing Redis gets at most ten pulls a
-	// second, and a recovered one serves almost at once.
+	// failureDelay is the pause after a failed pull. A failing Redis gets at most ten pulls a second, and
+	// a recovered Redis serves almost at once.
 	failureDelay = 100 * time.Millisecond
 )
 
@@ -82,8 +82,8 @@ func (s *Server) run(ctx context.Context) {
 // valid, so that no other worker takes it for dead.
 func (s *Server) mayPull() bool { return !s.refusals.recording() && s.liveness.term.Load().Valid() }
 
-// round pulls once from each queue that may have jobs. found reports whether it pulled any, and
-// full whether a queue may have a job for which the budget has no room.
+// round pulls once from each queue that may have jobs. found reports whether it pulled any job, and full
+// whether a queue may have a job for which the budget has no room.
 func (s *Server) round(ctx context.Context, n int) (found, full bool, err error) {
 	order := slices.Clone(shard.Queues)
 	if n%reverseEvery == 0 {
@@ -113,7 +113,7 @@ func (s *Server) round(ctx context.Context, n int) (found, full bool, err error)
 	return found, full, err
 }
 
-// pull claims jobs of the queue and starts them. It reports whether there were any.
+// pull claims jobs of the queue and starts them. It reports whether it claimed any.
 func (s *Server) pull(ctx context.Context, queue string) (found bool, err error) {
 	got, err := s.take(queue)
 	if len(got) > 0 {
@@ -190,8 +190,7 @@ func (s *Server) unparks(queue string) bool {
 	return len(parked) > 0 && s.CanUnpark(queue, parked)
 }
 
-// begin starts a job. The handler takes the jobs in order: one is taken before the next one
-// begins.
+// begin starts a job. It returns after the handler's Take, so that the handler takes the jobs in order.
 func (s *Server) begin(ctx context.Context, job *Job) {
 	t := &claimedJob{Job: *job}
 	s.mu.Lock()
@@ -244,7 +243,7 @@ func (s *Server) handle(ctx context.Context, t *claimedJob) (to Result) {
 	return t.work(ctx)
 }
 
-// release removes the job from the claimed jobs and frees its place in the budget.
+// release removes the job from the claimed jobs and frees its room in the budget.
 func (s *Server) release(t *claimedJob) {
 	t.Arrived() // in case the handler has not called it
 	s.mu.Lock()
@@ -284,7 +283,7 @@ func unrecorded(p *store.PutOff, cause error) store.PutOff {
 	return to
 }
 
-// A batch ends jobs of about the same time by one command.
+// A batch ends jobs that finish at about the same time, by one command.
 type batch struct{ *store.Ends }
 
 // finish ends the job. If this attempt, or an earlier one that could not be recorded, delivered
@@ -338,7 +337,7 @@ func (s *Server) retryRelease(t *claimedJob, problem string, move func(context.C
 	return false
 }
 
-// setAside stores malformed jobs as dead letters and ends them. After an error, others reap the
+// setAside stores malformed jobs as dead letters and ends them. After an error, other workers reap the
 // job when this worker's term is over.
 func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 	for i := range unfit {
@@ -353,20 +352,20 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 		}
 		if err != nil {
 			s.liveness.suspect()
-			s.repeats.Write(ctx, s.RedisLog, slog.LevelWarn, "a malformed job could not be set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
+			s.repeats.Write(ctx, s.RedisLog, slog.LevelWarn, "a malformed job could not be stored as a dead letter yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
 			if !redisreply.OfItsKeys(err) { // the next job would wait for the same time-out
 				return
 			}
 			continue
 		}
-		s.repeats.Write(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", letter.Reason)},
+		s.repeats.Write(ctx, s.Log, slog.LevelWarn, "a malformed job is kept as a dead letter", []slog.Attr{slog.String("reason", letter.Reason)},
 			slog.String("task", u.ID), slog.String("queue", u.Queue), slog.String("error", u.Why))
 		s.SetAside(letter.State)
 	}
 }
 
-// panicked returns the result of a job that panicked. It omits the text of a panic unless that is
-// of the Go runtime, as other texts may quote the notification.
+// panicked returns the result of a job that panicked. It omits the text of the panic unless the Go
+// runtime wrote it, as other texts may quote the notification.
 func (s *Server) panicked(ctx context.Context, id string, cause any) Postponed {
 	said := fmt.Sprintf("a panic: %T", cause)
 	if err, ok := cause.(runtime.Error); ok {

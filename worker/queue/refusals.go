@@ -58,8 +58,8 @@ func (r *refusals) pulled(queue string, err error) {
 	r.logChange(err)
 }
 
-// ended adds n to the unrecorded ends. A negative n means that they were recorded, or with an
-// error that the retries were given up.
+// ended adds n to the unrecorded ends. A negative n means that ends were recorded or, with an error, that
+// their retries were given up.
 func (r *refusals) ended(n int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

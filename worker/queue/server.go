@@ -5,7 +5,7 @@
 //   - loop.go pulls while the budget has room, and runs each job in its own goroutine. It
 //     retries each move that releases a claimed job.
 //   - term.go sends the heartbeats that decide which worker owns a job.
-//   - idle.go waits for wake-ups while the queues are empty. A wake-up may get lost, so it also
+//   - idle.go waits for wake-ups while the queues are empty. A wake-up may get lost, so idle.go also
 //     polls.
 //
 // Without a valid heartbeat, a worker must not send.
@@ -73,7 +73,7 @@ type Malformed struct {
 	Why    string
 }
 
-// Lost leaves the job alone, as another worker may have it.
+// Lost leaves the job alone, as another worker may own it.
 type Lost struct{}
 
 func (Ended) result()     {}
@@ -90,13 +90,13 @@ type Config struct {
 	Budget *Budget
 	// ShutdownTimeout is how long Shutdown waits for running jobs.
 	ShutdownTimeout time.Duration
-	// Reserve reserves capacity for a pull of up to most jobs from a queue with these parked
-	// names. The pull calls taken with its jobs. taken ends the reservation for the rest, and
-	// sets Arrived of the jobs.
+	// Reserve reserves capacity for a pull of up to most jobs from a queue. parked has the names under
+	// which the queue has parked jobs. The pull calls taken with the jobs that it claimed: taken ends the
+	// unused reservation, and sets Arrived of the jobs.
 	Reserve func(queue string, most int, parked []string) (bounds []store.Bound, taken func([]Job))
 	// CanUnpark reports whether one of the given parked names has capacity again.
 	CanUnpark func(queue string, parked []string) bool
-	// SetAside is called with the final state of a job that the handler never sees.
+	// SetAside is called with the final state of each malformed job.
 	SetAside func(push.State)
 	Log      *slog.Logger
 	// RedisLog logs errors of Redis.
@@ -205,25 +205,25 @@ func (s *Server) giveBack() bool {
 	all := true
 	for queue, jobs := range of {
 		if _, err := s.Records.GiveBack(ctx, queue, jobs); err != nil {
-			s.Log.Warn("claimed jobs could not be returned; they return when others take this worker for dead", "queue", queue, "error", err)
+			s.Log.Warn("claimed jobs could not be returned to their queue; they return when other workers take this worker for dead", "queue", queue, "error", err)
 			all = false
 		}
 	}
 	return all
 }
 
-// errLeft is the cause for which a worker does not sign off: others find its jobs once it is
-// dead.
+// errLeft is the cause with which a worker ends without signing off: other workers find its jobs once it
+// is dead.
 var errLeft = errors.New("some claimed jobs could not be returned")
 
-// MaxUnrecorded bounds the sent notifications that a process remembers because Redis refuses to
-// record their ends. It is ten times the maximum of claimed jobs, as nothing is pulled meanwhile.
-// A notification beyond it may be sent again. Without a bound, a Redis that refuses writes for
-// long would fill the process's memory.
+// MaxUnrecorded bounds the sent notifications that a process remembers because Redis refuses to record
+// their ends. It is over ten times the maximum of claimed jobs, which is enough as nothing is pulled
+// meanwhile. Beyond the bound, a notification may be sent again. Without a bound, a Redis that refuses
+// writes for long would fill the process's memory.
 const MaxUnrecorded = 100_000
 
-// IsUnrecorded reports whether this process has delivered the notification and not yet recorded that.
-// Such a notification must not be sent again.
+// IsUnrecorded reports whether this process has delivered the notification and not yet recorded the
+// delivery. It must not send it again.
 func (s *Server) IsUnrecorded(id string) bool { return s.settles.Contains(id) }
 
 // Persist retries a failed write for at most limit, since an unrecorded notification would be

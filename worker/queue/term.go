@@ -20,31 +20,30 @@ import (
 //     dates it, and every job that the worker pulls names the term.
 //   - A term without a heartbeat for twice validFor is dead. Another worker records that, which
 //     ends the term for good, and returns its jobs to the heads of their queues.
-//   - A stopped or disconnected worker cannot know whether others took it for dead. From validFor
-//     after its last heartbeat it starts no send until the next heartbeat succeeds. If its term
-//     is dead, it begins another and drops the jobs that it pulled before.
-//   - While Redis is unreachable, no worker can send a heartbeat, and none is dead for that. A
-//     worker that had no reply for validFor first sends heartbeats for validFor, as the others do
-//     meanwhile. After that it judges others.
-//   - A job may name a term without any worker running it: the reply to its pull was lost, or a
-//     failover has undone its end. So after an error of the shard's Redis a worker pulls in a
-//     new term. It keeps the old term alive until its known jobs are released. Then the old term
-//     dies, and others reap its orphaned jobs.
+//   - A stopped or disconnected worker cannot know whether others took it for dead. From validFor after
+//     its last heartbeat it starts no send until the next heartbeat succeeds. If its term is dead, it
+//     begins a new one and drops the jobs of the dead one.
+//   - While Redis is unreachable, no worker can send a heartbeat, which must not make it dead. A worker
+//     that had no reply for validFor first sends heartbeats for validFor, in which the others can send
+//     theirs. Only then it judges which terms are dead.
+//   - A job may name a live term although no worker runs the job: the reply to its pull was lost, or a
+//     failover has undone its end. So after an error of the shard's Redis a worker pulls in a new term.
+//     It keeps the old term alive until its known jobs are released. Then the old term dies, and other
+//     workers reap its orphaned jobs.
 //   - Once a minute, a worker that may judge reaps jobs of terms without a heartbeat.
-//   - The leader does the work for which one worker is enough. Its term is the first, by name,
-//     of the live terms. Another one leads once the leader is dead and the other's next
-//     heartbeat is sent. A draining worker leads until it signs off. A new term may lead beside
-//     another for a second.
+//   - The leader does the work for which one worker is enough. Its term is the first, by name, of the
+//     live terms. When the leader is dead, the next term leads from its next heartbeat on. A draining
+//     worker leads until it signs off. A new term may lead beside the old leader for a second.
 //
 // The heartbeats lie on the queues' node of a Cluster, so that no other node is needed for them.
 
 const (
 	// heartbeatEvery is the interval between two heartbeats: a worker stops sending after three lost
-	// ones.
+	// heartbeats.
 	heartbeatEvery = time.Second
-	// validFor is the validity of a heartbeat. Without a valid one a worker sends nothing more,
-	// and it is dead after 2*validFor, so that its sends are over by then. That, a heartbeat and
-	// one failed reap are within the 15 s for which a killed worker may delay a line.
+	// validFor is the validity of a heartbeat. Without a valid heartbeat a worker sends nothing more, and
+	// it is dead after 2*validFor, when its sends are over. 2*validFor, heartbeatEvery and one failed
+	// reap fit in the 15 s by which a killed worker may delay a line.
 	validFor = 4 * time.Second
 	// reapEvery is the interval at which a worker looks for orphaned jobs. Only a lost reply or a
 	// failover leaves one, and the search reads all claimed jobs.
@@ -55,7 +54,7 @@ const (
 // term are its own until the term is over.
 type Term struct {
 	id     string
-	signed bool         // at least once; only keepAlive's goroutine uses it
+	signed bool         // a heartbeat succeeded; only keepAlive's goroutine uses it
 	held   atomic.Int64 // claimed jobs and running pulls
 	visits atomic.Int64 // pulls
 
@@ -119,13 +118,13 @@ func (t *Term) update(until time.Time, over bool) {
 	t.changed = make(chan struct{})
 }
 
-// A life holds a worker's terms in one shard.
+// A liveness holds a worker's terms in one shard.
 type liveness struct {
 	every, validFor time.Duration
-	timeout         time.Duration        // time-out of a heartbeat; leaves time for another
-	term            atomic.Pointer[Term] // pulls run in it
+	timeout         time.Duration        // time-out of a heartbeat; leaves time for a second try
+	term            atomic.Pointer[Term] // the current term, in which pulls run
 	before          []*Term              // earlier terms with claimed jobs; only keepAlive's goroutine uses it
-	leader          atomic.Pointer[Term] // leads by its last heartbeat; nil for none
+	leader          atomic.Pointer[Term] // the term that leads by its last heartbeat; nil for none
 	// last is when the last answered heartbeat was sent. since is the start of the unbroken
 	// series of heartbeats that last belongs to.
 	last, since time.Time
@@ -154,7 +153,7 @@ func (l *liveness) hold() *Term {
 	}
 }
 
-// suspect notes that jobs of the term may exist that this worker does not know.
+// suspect notes that the term may have jobs that are unknown to this worker.
 func (l *liveness) suspect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *Server) keepAlive(ctx context.Context, begun func()) {
 	defer side.Wait()
 	unsure := clock.Trouble{
 		Log:    s.RedisLog.With("shard", s.Records.Number),
-		Begins: "nothing of a shard is sent: this worker's heartbeat fails, and others may take it for dead",
+		Begins: "this worker sends nothing of a shard: its heartbeat fails, and other workers may take it for dead",
 		Ends:   "the worker's heartbeat succeeds again",
 	}
 	clock.Every(ctx, s.liveness.every, func() {
@@ -247,7 +246,7 @@ func (s *Server) keepAlive(ctx context.Context, begun func()) {
 	_ = s.Records.RemoveHeartbeats(last, s.liveness.term.Load().id) // if it fails, the term dies, as earlier terms do
 }
 
-// heartbeat sends the heartbeats of all terms. It returns other terms that are dead, and whether to
+// heartbeat sends the heartbeats of all terms. It returns the dead terms of other workers, and whether to
 // reap.
 func (s *Server) heartbeat(ctx context.Context) (dead []string, reaps bool, err error) {
 	l, now := s.liveness, time.Now()
@@ -279,7 +278,7 @@ func (s *Server) heartbeat(ctx context.Context) (dead []string, reaps bool, err 
 	return dead, true, nil
 }
 
-// renew replaces the current term, once the new one has sent a heartbeat. With keep the old term
+// renew replaces the current term, once the new one has sent a heartbeat. If keep is true, the old term
 // stays alive for its claimed jobs.
 func (s *Server) renew(ctx context.Context, keep bool) (dead []string, err error) {
 	next := newTerm()

@@ -16,9 +16,9 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A scanLock lets one worker at a time scan all waiting users, and records the start of the scan
-// for the others. A second scan, after its holder was suspended for long, does the same work and
-// no harm.
+// A scanLock lets one worker at a time scan all waiting users, and records the start of the scan for the
+// others. If the lock expires while its holder is suspended, a second scan repeats the work and does no
+// harm.
 //
 //	PREFIX:{limits}:pass         string: a scan runs; expires after lockLives without renewal
 //	PREFIX:{limits}:pass:LEVEL   string: start of the last scan, in Unix ms; expires after an hour
@@ -82,7 +82,7 @@ func (l scanLock) done(ctx context.Context, of limits.Level, since time.Time) (b
 // note records that a scan for this level, begun at began, is complete.
 func (l scanLock) note(ctx context.Context, of limits.Level, began time.Time) error {
 	if err := l.client.Set(ctx, l.key+":"+of.Key(), began.UnixMilli(), scanKept).Err(); err != nil {
-		return fmt.Errorf("note the scan: %w", err)
+		return fmt.Errorf("record the scan: %w", err)
 	}
 	return nil
 }

@@ -3,12 +3,11 @@
 // it ends the muted notifications. A lowered limit needs nothing: each due job is checked against
 // the limits in force. Start with Follow.
 //
-// Each worker follows the limits. It acts one second after a change, when most other workers have
-// it in force too, so that slots booked by the old limits are moved as well. Every worker handles
-// a user's change; the second time changes nothing. A change of a category or the default needs a
-// scan of all waiting users, and a mute a scan of all waiting notifications. One worker makes
-// that scan for all, under a lock in Redis. A worker that starts checks whether the last mute was
-// scanned.
+// Each worker follows the limits. It acts one second after a change, when most other workers have the
+// change in force too, so that slots booked by the old limits are moved as well. Every worker handles a
+// change for one user; only the first has an effect. A change of a category or the default needs a scan
+// of all waiting users, and a mute a scan of all waiting notifications. One worker makes that scan for
+// all, under a lock in Redis. A worker that starts checks whether the last mute was scanned.
 //
 // Package reschedule asks the limiter for new slots and control to wake the jobs. It must not
 // book or admit anything itself. It retries failures; until then jobs keep their old slots, which
@@ -37,9 +36,9 @@ const (
 	// fewUsers is the maximum of changed users that every worker handles one by one, in some 100
 	// ms. For more, as after an import of up to 100,000, one worker scans all waiting users.
 	fewUsers = 256
-	// propagated is how long after a change all workers have it in force. A job woken earlier
-	// might be checked by the old limits, and lose its place. Scans begin after it, so that one
-	// scan is enough for all workers.
+	// propagated is how long after a change all workers have it in force. A job woken earlier might be
+	// checked by the old limits, and lose its slot. Scans begin after this time, so that one scan is
+	// enough for all workers.
 	propagated = time.Second
 )
 
@@ -66,14 +65,14 @@ type rescheduler struct {
 	mu     sync.Mutex
 	users  map[limits.Level]bool
 	scopes map[limits.Level]time.Time // scopes to scan, with the instant from which they are in force
-	// One channel each, so that a long scan does not delay users.
+	// Users and scopes have a channel each, so that a long scan does not delay users.
 	newUsers, newScopes chan struct{}
 	// everyone has the last seen policies without overrides of users, by app and category.
 	everyone map[limits.Level]throttle.Policy
 	began    bool // the overrides were read once
 }
 
-// muted is the scope of all mutes: one scan handles all.
+// muted is the scope of all mutes: one scan handles all mutes.
 var muted = limits.Level{Mute: true}
 
 // Follow applies overrides to the limits, and reschedules waiting notifications, until ctx ends.
@@ -87,7 +86,7 @@ func Follow(ctx context.Context, c Config) {
 	defer side.Wait()
 	side.Go(func() { r.run(ctx, r.newUsers, r.moveUsers) })
 	side.Go(func() { r.run(ctx, r.newScopes, r.scanScopes) })
-	unknown := clock.Trouble{Log: c.RedisLog, Begins: "changes of the limits cannot be read; the limits read last stay in force", Ends: "changes of the limits can be read again"}
+	unknown := clock.Trouble{Log: c.RedisLog, Begins: "this worker cannot read changes of the limits; the limits read last stay in force", Ends: "this worker reads changes of the limits again"}
 	c.Overrides.Follow(ctx, c.Limits, func(changes []limits.Change, err error) {
 		unknown.Failing(ctx, err)
 		r.note(changes, err == nil)
@@ -179,7 +178,7 @@ func (r *rescheduler) forEveryone() map[limits.Level]throttle.Policy {
 
 // run calls move after each signal, until ctx ends. It retries failures.
 func (r *rescheduler) run(ctx context.Context, signals chan struct{}, move func(context.Context) error) {
-	waits := clock.Trouble{Log: r.RedisLog, Begins: "raised limits or mutes could not be applied to waiting notifications yet; they keep their slots"}
+	waits := clock.Trouble{Log: r.RedisLog, Begins: "raised limits or mutes could not be applied to waiting notifications yet, which keep their slots"}
 	for {
 		select {
 		case <-signals:
@@ -250,8 +249,8 @@ func (r *rescheduler) nextScope() (limits.Level, time.Time, bool) {
 	return limits.Level{}, time.Time{}, false
 }
 
-// scan scans the waiting users of this level, unless another worker has begun a later scan. The
-// level is in force in this worker since since.
+// scan scans the waiting users of this level, unless another worker has begun a later scan. since is when
+// the change came into force in this worker.
 func (r *rescheduler) scan(ctx context.Context, of limits.Level, since time.Time) error {
 	if err := clock.Sleep(ctx, since.Add(propagated).Sub(r.Limits.Now())); err != nil {
 		return err
@@ -284,7 +283,7 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 		switch {
 		case errors.Is(err, throttle.ErrUnavailable), ctx.Err() != nil:
 			return err
-		case err != nil && !failed: // this user's jobs keep their slots
+		case err != nil && !failed: // the jobs of this user keep their slots
 			failed = true
 			r.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a waiting user could not be rescheduled", slog.String("app", app), slog.Any("error", err))
 		}

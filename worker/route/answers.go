@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// A Latency is the latency of the pushes of the last one to two minutes, to an eighth. The zero
-// value means no pushes.
+// A Latency is the latency of the pushes of the last one to two minutes, accurate to an eighth of its
+// value. The zero value means no pushes.
 type Latency struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
@@ -21,7 +21,7 @@ type answers struct {
 	took slidingstats.Histogram // latencies of all pushes
 
 	mu              sync.Mutex
-	reasons         []providers.Reason // all but OK, which is the rest of took
+	reasons         []providers.Reason // all but OK; the rest of took counts OK
 	counts          []int64            // by index in reasons
 	latency, series slidingstats.Series
 }

@@ -75,9 +75,9 @@ func (rs *Routes) CanUnpark(queue string, parked []string, paused func(selector 
 	})
 }
 
-// open returns how many jobs of the rank the route allows now, apart from its bulkhead: negative
-// while closed, one while trying. With a quota it is the number that get a unit in time; critical
-// jobs may use the quota's reserve. Without a bound it exceeds any pull.
+// open returns how many jobs of the rank the route allows now, apart from its bulkhead: negative while
+// closed, one while trying. With a quota it is the number of jobs that get a unit in time; critical jobs
+// may use the quota's reserve. Without a bound it exceeds any pull.
 func (r *Route) open(rank int, now time.Time) int {
 	n := math.MaxInt
 	if r.Quota != nil {
@@ -94,8 +94,8 @@ func (r *Route) open(rank int, now time.Time) int {
 	return n
 }
 
-// other returns the capacity of a parked name that is no route's. Each parked name has a bound,
-// because a pull skips parked jobs of a pause or quota without one.
+// other returns the capacity of a parked name that is not a route's. Each parked name gets a bound,
+// because a pull skips jobs parked for a pause or quota without a bound.
 func (rs *Routes) other(name string, rank int, paused func(selector string) bool) int {
 	if selector, is := store.PauseOf(name); is && paused(selector) {
 		return -1

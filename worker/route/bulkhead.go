@@ -29,7 +29,7 @@ type Bulkhead struct {
 	reserved [len(ranked)]int       // by rank: reserved by running pulls
 	released flow                   // permits released
 
-	idle atomic.Bool // no permit in use, none waiting or on its way, all open
+	idle atomic.Bool // no permit is in use, no job waits or is on its way, all permits are open
 }
 
 // A waiter waits for a permit.
@@ -49,19 +49,19 @@ func rankOf(p push.Priority) int {
 }
 
 const (
-	// criticalShare is the fraction (1/32) of the permits reserved for critical pushes: 8 of 256,
-	// which serve 160 a second at 50 ms each. It costs the others 3 %.
+	// criticalShare is the fraction (1/32) of the permits reserved for critical pushes: 8 of 256, which
+	// serve 160 a second at 50 ms each. It costs the other pushes 3 %.
 	criticalShare = 32
-	// fairShare is the fraction (1/8) for jobs that would otherwise get nothing. One in eight
-	// waited-for permits goes to the longest waiter, and one in eight waiters may be bulk. One in
-	// eight jobs of a pull may be of a crowd. An idle worker has an eighth of all workers'
-	// permits. A larger fraction would noticeably delay the jobs ahead.
+	// fairShare is the fraction (1/8) for jobs that would otherwise get nothing. One in eight waited-for
+	// permits goes to the longest waiter, and one in eight waiters may be bulk. One in eight jobs of a
+	// pull may belong to a crowd. An idle worker has an eighth of all workers' permits. A larger fraction
+	// would noticeably delay the jobs ahead.
 	fairShare = 8
 	// maxWaiters is the maximum of waiters in the process: as many as the fastest route, some
 	// 25,000 pushes a second, sends while the loop waits for capacity.
 	maxWaiters = 512
-	// MaxWait is how long a job waits in the process for a permit or a quota unit. The process
-	// asks Redis for units at least once a second. A job that gets none in time is parked.
+	// MaxWait is how long a job waits in the process for a permit or a quota unit. The process asks Redis
+	// for units at least once a second. A job that gets neither in time is parked.
 	MaxWait = 2 * time.Second
 )
 
@@ -83,7 +83,8 @@ func (b *Bulkhead) updateIdle() {
 	b.idle.Store(n == 0 && b.open >= b.most && b.permits > 0)
 }
 
-// resize sets the number of permits. If more are in use, none is given until fewer are.
+// resize sets the number of permits. If more permits are in use, no waiter gets one until fewer are in
+// use.
 func (b *Bulkhead) resize(permits int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,8 +95,8 @@ func (b *Bulkhead) resize(permits int) {
 	}
 }
 
-// reopen limits a closed route to one permit. Pushes that are in flight then, and may hang, do
-// not count against it.
+// reopen limits a closed route to one permit. Pushes that are already in flight, and may hang, do not use
+// this permit.
 func (b *Bulkhead) reopen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +124,8 @@ func (b *Bulkhead) worked(works bool) {
 	}
 }
 
-// demand returns the permits that are or may be in use, and the number that this worker could use:
-// twice those in use, or all if waiters need more.
+// demand returns how many permits are or may be in use, and how many this worker could use: twice the
+// permits in use, or all if waiters need more.
 func (b *Bulkhead) demand() (holds, wants int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,9 +171,9 @@ func (b *Bulkhead) queued() int {
 	return n
 }
 
-// capacity returns how many more jobs of the rank may come: one for each free permit, and as many
-// waiters as permits are released in a second. It is negative if too many are on their way.
-// Default jobs go before bulk jobs, which may be an eighth of the waiters.
+// capacity returns how many more jobs of the rank may come: one for each free permit, and as many waiters
+// as permits are released in a second. It is negative if too many jobs are on their way. Default jobs go
+// before bulk jobs, which may be an eighth of the waiters.
 func (b *Bulkhead) capacity(rank int, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,9 +196,9 @@ func (b *Bulkhead) capacityLocked(rank int, now time.Time) int {
 	return all
 }
 
-// reserve reserves capacity for up to most jobs of the rank, and returns for how many. bounded is
-// false if there is capacity for all; reserve reserves nothing then. Claimed jobs may use the
-// reserved capacity too.
+// reserve reserves capacity for up to most jobs of the rank, and returns for how many it did. If there is
+// capacity for all, it reserves nothing and bounded is false. Claimed jobs may use the reserved capacity
+// too.
 func (b *Bulkhead) reserve(rank, most int, now time.Time) (n int, bounded bool) {
 	if b.idle.Load() {
 		return 0, false // makes routes without jobs cheap
@@ -267,7 +268,7 @@ func HasFree(bulkheads []*Bulkhead, p push.Priority) bool {
 	})
 }
 
-// TryAcquire takes a permit of each bulkhead if all have one free, or else none.
+// TryAcquire takes a permit of each bulkhead if each has a free one, and otherwise none.
 func TryAcquire(bulkheads []*Bulkhead, p push.Priority) bool {
 	for i, b := range bulkheads {
 		if !b.tryAcquire(rankOf(p)) {
@@ -288,8 +289,8 @@ func (b *Bulkhead) tryAcquire(rank int) bool {
 	return true
 }
 
-// Acquire takes a permit of each bulkhead, or none: it returns the first bulkhead that gave none.
-// It waits at most MaxWait at each.
+// Acquire takes a permit of each bulkhead, and waits at most MaxWait at each. If a bulkhead gives no
+// permit, Acquire takes none and returns that bulkhead.
 func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) (full *Bulkhead) {
 	for i, b := range bulkheads {
 		if !b.acquire(ctx, rankOf(p)) {

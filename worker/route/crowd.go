@@ -39,9 +39,9 @@ func (c *Crowds) Note(app, user, category string, now time.Time) {
 	}
 }
 
-// Bounds appends a bound for each crowd to all, the bounds of a pull of up to most jobs.
-// Several crowds leave capacity for others. The critical queue has none, as the limiter rejects
-// nothing critical.
+// Bounds appends a bound for each crowd to all, the bounds of a pull of up to most jobs. Several crowds
+// leave capacity for other jobs. The critical queue has no crowds, as the limiter never rejects critical
+// notifications.
 func (c *Crowds) Bounds(all []store.Bound, queue string, most int, now time.Time) []store.Bound {
 	c.mu.Lock()
 	defer c.mu.Unlock()

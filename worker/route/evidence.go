@@ -18,27 +18,26 @@ const (
 	windowBuckets = 12
 )
 
-// evidence holds a route's answers of the last minute, and its current trouble. The zero value
-// has none.
+// evidence holds a route's answers of the last minute, and its current trouble. The zero value has
+// neither.
 type evidence struct {
 	service push.Platform // for the advice on a spike
 
 	mu       sync.Mutex
 	buckets  [windowBuckets]bucket
-	refusals [classes][]refusal // by class, newest last; one per subject, at most many
+	refusals [classes][]refusal // by class, newest last; one per subject, bounded by the constant many
 	streak   [classes]int       // by class: answers since the provider last took or refused a message
 	worked   time.Time          // when the provider last took or refused a message
 	unsent   subject            // the last subject made up for an unsent push
 
-	// cause is the class of answers that closed the route; silent while it is open. Another
+	// cause is the class of answers that closed the route; silent while the route is open. A further
 	// answer of this class confirms the trouble.
 	cause   class
 	current Trouble
 	spike   spike
 }
 
-// A subject is a hash of the token that an answer is about, or of its topic if the answer is
-// about one.
+// A subject is a hash of the topic that an answer is about, or else of its token.
 type subject uint64
 
 func subjectOf(t push.Target, topic string) subject {
@@ -65,11 +64,11 @@ type bucket struct {
 
 // A Trouble describes a failing provider, as one worker sees it.
 type Trouble struct {
-	// Reason and Error are the last failure's. Error holds no token, key or body.
+	// Reason and Error are from the last failure. Error holds no token, key or body.
 	Reason providers.Reason `json:"reason"`
 	Error  string           `json:"error,omitempty"`
-	// Since is the first failure's time. Failures of Answers failed; both include the minute
-	// before the trouble.
+	// Since is the first failure's time. Failures is how many of the Answers failed. Both counts include
+	// the minute before the trouble.
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures"`
 	Answers  int       `json:"answers"`
@@ -77,7 +76,7 @@ type Trouble struct {
 	Next time.Time `json:"next,omitzero"`
 }
 
-// A Lesson is the meaning of an answer for its route. The zero value is none.
+// A Lesson is the meaning of an answer for its route. The zero value means nothing.
 type Lesson struct {
 	// Trouble means that the answer counts against the route, so that the push spends no attempt.
 	Trouble bool
@@ -135,7 +134,7 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 	return l
 }
 
-// add counts the answer, and returns the counts for closes.
+// add counts the answer, and returns the input of closes.
 func (e *evidence) add(now time.Time, o *providers.Outcome, c class, about subject) counts {
 	period := now.UnixNano() / int64(window/windowBuckets)
 	b := &e.buckets[period%windowBuckets]
@@ -213,15 +212,15 @@ func (e *evidence) suspects(about subject) bool {
 	return slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about })
 }
 
-// adoptDelay records that another worker has closed the route for a delay, mostly for a quota. An
-// answer over quota then confirms it.
+// adoptDelay records that another worker has closed the route for a delay, mostly for a quota. A later
+// answer that the quota is exceeded confirms the trouble.
 func (e *evidence) adoptDelay() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cause = refused
 }
 
-// newest returns the last many refusals.
+// newest returns the newest refusals, bounded by the constant many.
 func newest(all []refusal) []refusal { return all[max(0, len(all)-many):] }
 
 // clearTrouble clears all answers and the trouble after a successful probe. A spike continues, as
@@ -245,15 +244,16 @@ func (e *evidence) reset() {
 	e.spike = spike{}
 }
 
-// A spike is a period of many lost tokens. A wrong environment or sender is a likelier cause than
-// that all apps were uninstalled, so no token is dropped. The zero value is none.
+// A spike is a period of many lost tokens. A wrong environment or sender is a likelier cause than that
+// all apps were uninstalled, so no token is reported dead. The zero value means no spike.
 type spike struct {
 	on            bool
 	lost, answers int // since it began
 }
 
 // take counts a delivery or a lost token, and reports whether it is part of the spike. The spike ends
-// with at least many answers of which at most half are lost tokens.
+// when at most half of its answers are lost tokens, and it has at least as many answers as the constant
+// many.
 func (s *spike) take(c class) bool {
 	s.answers++
 	if c == lost {
@@ -267,12 +267,12 @@ func (s *spike) take(c class) bool {
 
 // spikeOf returns the outcome of a lost token that is a part of a spike.
 func spikeOf(service push.Platform, o providers.Outcome) providers.Outcome {
-	advice := "most tokens are dead, so that none is dropped: check the app's environment and credentials"
+	advice := "most tokens are dead, so no token is reported dead: check the app's environment and credentials"
 	switch service {
 	case push.FCM:
-		advice = "most registration tokens are dead, so that none is dropped: the app may have moved to FIDs, or its credentials are wrong"
+		advice = "most registration tokens are dead, so no token is reported dead: the app may have moved to FIDs, or its credentials are wrong"
 	case push.FCMFID:
-		advice = "most FIDs are dead, so that none is dropped: check that the app registers its FIDs for messages, and the credentials"
+		advice = "most FIDs are dead, so no FID is reported dead: check that the app registers its FIDs for messages, and the credentials"
 	}
 	return providers.Outcome{
 		Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp,

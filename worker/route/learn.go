@@ -15,11 +15,11 @@ import (
 func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o providers.Outcome, credential string) (providers.Outcome, Lesson) {
 	ofCredential := o.Kind == providers.Misconfigured || o.Kind == providers.Retry && o.Concerns == providers.ConcernsCredential
 	if ofCredential && credential != r.state.inUse() {
-		return alone(o), Lesson{} // it was sent with the previous credentials
+		return alone(o), Lesson{} // the push was sent with the previous credentials
 	}
 	now, c := time.Now(), classOf(&o)
 	if r.Platform == push.WebPushOther && (c == lost || c == throttled) {
-		c = message // of many independent hosts
+		c = message // the route leads to many independent hosts
 	}
 	about := subject(0) // computed for refusals only
 	if c > message {
@@ -41,8 +41,8 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 	return o, lesson
 }
 
-// alone returns the outcome of a push that waits without closing the route. A provider's delay
-// because of a key does not apply to one token.
+// alone returns the outcome of a push that waits without closing the route. A delay that a provider asks
+// for because of a key does not apply to one token.
 func alone(o providers.Outcome) providers.Outcome {
 	if o.Concerns == providers.ConcernsCredential {
 		o.RetryAfter = 0
@@ -58,8 +58,8 @@ func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o provider
 	}
 }
 
-// share shares the provider's delay with the app's other routes to the same server, and with the
-// other workers. It reports whether no other delay of that length was shared yet for the route.
+// share shares the provider's delay with the app's other routes to the same server, and with the other
+// workers. It reports whether no delay of at least that length was shared before for the route.
 func (rs *Routes) share(ctx context.Context, r *Route, c closing) bool {
 	first := rs.shareOne(ctx, r, c)
 	for _, other := range rs.sameServer(r) {
@@ -79,8 +79,8 @@ func (rs *Routes) shareOne(ctx context.Context, r *Route, c closing) (first bool
 	return first || err != nil
 }
 
-// sameServer returns the app's other routes to the server of r: FCM's tokens and FIDs share one,
-// with one project and quota.
+// sameServer returns the app's other routes to the server of r: FCM's tokens and FIDs share a server, a
+// project and its quota.
 func (rs *Routes) sameServer(r *Route) (others []*Route) {
 	if push.PlatformOf(r.Platform) != push.FCM {
 		return nil
@@ -93,7 +93,7 @@ func (rs *Routes) sameServer(r *Route) (others []*Route) {
 	return others
 }
 
-// Renew notes the credentials in use. It resumes a route with new ones.
+// Renew notes the credentials in use. It resumes a route with new credentials.
 func (rs *Routes) Renew() {
 	for r := range rs.All() {
 		if r.state.renew(r.fingerprint()) {

@@ -12,7 +12,7 @@ import (
 
 // A Quota bounds the pushes of all workers together.
 type Quota struct {
-	// Key names the quota, as fcm/PROJECT. Apps with the same key share it.
+	// Key names the quota, such as fcm/PROJECT. Apps with the same key share it.
 	Key string
 	// Spec returns the current limit, which operators may change at run time.
 	Spec func() meter.Spec
@@ -38,7 +38,7 @@ func newQuotas(c *Config) quotas {
 	return q
 }
 
-// pool returns the pool of the quota; nil for none.
+// pool returns the pool of the quota; nil without a Spec.
 func (q quotas) pool(quota Quota) *meter.Pool {
 	if quota.Spec == nil {
 		return nil
@@ -63,7 +63,7 @@ func (rs *Routes) logQuotas(ctx context.Context) {
 	}
 }
 
-// Throughput returns the pool of the category; nil for none.
+// Throughput returns the pool of the category; nil for an unlimited one.
 func (rs *Routes) Throughput(app, category string) *meter.Pool { return rs.throughputs[app][category] }
 
 // A QuotaStatus is a worker's view of a quota. The zero value means no quota.
@@ -96,7 +96,7 @@ func QuotaStatusOf(s meter.Stats) QuotaStatus {
 	return QuotaStatus{s.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
 }
 
-// OverQuota returns the return of a job with a quota that has no units or is unreadable.
+// OverQuota returns how a job returns to the queue if its quota has no units or cannot be read.
 func OverQuota(q QuotaStatus) store.Return {
 	if q.Error != "" {
 		return store.Return{Why: store.Unmetered, Key: q.Key, Detail: q.Error}

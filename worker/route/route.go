@@ -3,17 +3,16 @@
 // flight, and a share, which bounds them over all workers. It has a state, open or closed, and a
 // quota that all workers share.
 //
-// Pulls skip jobs of a route without capacity: see Routes.Reserve. The pipeline takes a permit of
-// the route's bulkhead, asks Route.Allow for one push, and passes the outcome to Learn. All
-// methods are safe for concurrent use, except that one goroutine each calls Routes.Apply and
-// Routes.LogTroubles.
+// Pulls skip jobs of a route without capacity: see Routes.Reserve. The pipeline takes a permit of the
+// route's bulkhead, asks Route.Allow for one push, and passes the outcome to Learn. All methods are safe
+// for concurrent use, except Routes.Apply and Routes.LogTroubles: only one goroutine may call each.
 //
 // The invariants:
 //
 //   - A failing route delays only its own notifications.
-//   - After a closing, one push probes the provider before others go. Then each successful push
+//   - After a closing, one push probes the provider before other pushes go. Then each successful push
 //     allows one more: see Bulkhead.worked.
-//   - Only closes decides whether an answer counts against the route or its own token. One
+//   - Only the function closes decides whether an answer counts against the route or its own token. One
 //     answer never closes a route.
 package route
 
@@ -47,8 +46,8 @@ type Route struct {
 	// fingerprint identifies the credentials in use.
 	fingerprint func() string
 
-	// lastTry is when an operator last had the route retried, in Unix ms of Redis's clock; negative
-	// before the first Apply. Only Apply's goroutine uses it.
+	// lastTry is when an operator last resumed the route, in Unix ms of Redis's clock; negative before
+	// the first Apply. Only Apply's goroutine uses it.
 	lastTry int64
 	// Only LogTroubles' goroutine uses troubleLog.
 	troubleLog troubleLog
@@ -61,8 +60,7 @@ type Observer interface {
 	Closed(app string, service push.Platform, reason providers.Reason)
 }
 
-// Config configures Routes. Optional are InFlight, Shares, Meter with Quotas and Throughputs, and
-// Times.
+// Config configures Routes. InFlight, Shares, Meter with Quotas and Throughputs, and Times are optional.
 type Config struct {
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
@@ -75,8 +73,8 @@ type Config struct {
 	Pauses   *pause.Store
 	Observer Observer
 	Log      *slog.Logger
-	// Meter counts the units of Quotas, by app and platform, and of Throughputs, by app and
-	// category; nil without any.
+	// Meter counts the units of Quotas, by app and platform, and of Throughputs, by app and category; nil
+	// without quotas and throughputs.
 	Meter       meter.Meter
 	Quotas      map[string]map[push.Platform]Quota
 	Throughputs map[string]map[string]Quota

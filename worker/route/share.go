@@ -12,10 +12,10 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A Share is a route's leased part of the pushes that all workers together may have in flight. It
-// sizes the route's bulkhead. In the last LeaseEvery of the lease the bulkhead has no permits, so
-// that few pushes are cut off at its end: a provider may have taken such a push, and it is sent
-// again. If that pause were longer, one late renewal would leave a worker without permits.
+// A Share is a route's leased part of the pushes that all workers together may have in flight. It sizes
+// the route's bulkhead. In the last meter.LeaseEvery of the lease the bulkhead has no permits, so that
+// the lease's end cuts off few pushes: a provider may have taken a push that is cut off and sent again.
+// With a longer pause, one late renewal would leave a worker without permits.
 type Share struct {
 	route *Route
 	lease *meter.Lease
@@ -27,7 +27,7 @@ type Share struct {
 	end   context.CancelFunc
 }
 
-// newShare returns the route's share of that many permits of all workers. The bulkhead has none
+// newShare returns the route's share of that many permits of all workers. The bulkhead has no permits
 // before the first lease.
 func newShare(r *Route, shares meter.Shares, permits int) *Share {
 	s := &Share{route: r, lease: meter.NewLease(shares, r.Name(), permits)}
@@ -49,11 +49,11 @@ func (s *Share) renew(ctx context.Context) error {
 }
 
 var (
-	errLateReply = errors.New("the reply came too late")
+	errLateReply = errors.New("the reply to the renewal came too late")
 	errInFlight  = errors.New("pushes of the last lease are still in flight")
 )
 
-// begin applies a lease of part permits until then. All pushes of an expired lease must end
+// begin applies a lease of part permits, which ends at until. All pushes of an expired lease must end
 // first, as the new part may be smaller.
 func (s *Share) begin(part int, until time.Time) error {
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *Share) cutOff() {
 	s.end()
 }
 
-// lapse removes the permits LeaseEvery before the lease ends, and cancels the pushes at its end.
+// lapse removes the permits LeaseEvery before the lease ends, and cancels the pushes when it ends.
 func (s *Share) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

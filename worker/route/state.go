@@ -17,7 +17,7 @@ import (
 //	open, trying    answers show trouble                    closed for openFor                        yes
 //	any             the app or most tokens are refused      closed, twice as long as the last time    yes
 //	any             answers ask all for a delay             closed until then, in all workers         yes
-//	any             a worker or FCM's other route shares one  closed until then                       -
+//	any             another route or worker shares a delay  closed until then                         -
 //	closed          its instant comes                       trying                                    -
 //	trying          the push works                          open                                      -
 //	trying          the push fails                          closed as above, else for openFor         -
@@ -26,8 +26,8 @@ import (
 //	closed, trying  an operator resumes it                  trying                                    -
 //	any             an operator pauses its app or platform  closed until that ends, then as before    -
 //
-// Of two closings the one that ends later counts. But a refusal does not prolong a closing that
-// has a reason: it answers a push sent before. Each worker detects trouble and refusals by
+// Of two closings the one that ends later counts. But a refusal does not prolong a closing that has a
+// reason: the refused push was sent before the closing. Each worker detects trouble and refusals by
 // itself; only delays are shared. The zero value is open.
 type state struct {
 	openFor    time.Duration
@@ -60,22 +60,23 @@ type closing struct {
 const OperatorRecheck = 5 * time.Minute
 
 const (
-	// A provider's delay closes the route if it is longer than leastDelay: shorter ones are over
-	// before the other workers know. It replaces a closing that ends at least leastDelay earlier,
-	// as answers that come together ask for the same.
+	// A provider's delay closes the route if it is longer than leastDelay: shorter delays are over before
+	// the other workers know of them. It replaces only a closing that ends at least leastDelay earlier,
+	// as concurrent answers ask for the same delay.
 	leastDelay = time.Second
 	// After a failure of the provider itself, a delay up to failureWait may be the sender's own:
 	// FCM failures get at least 10 s.
 	failureWait = 10 * time.Second
 )
 
-// refusedFor returns how long a refusal closes the route: first, doubled for each refusal before.
+// refusedFor returns how long a refusal closes the route: the duration first, doubled for each earlier
+// refusal.
 func refusedFor(first time.Duration, refusals int) time.Duration {
 	return min(first<<min(refusals, 20), OperatorRecheck) // more doublings overflow
 }
 
-// closedFor returns how long an outcome closes the route; 0 if the outcome asks for nothing.
-// refusals counts the refusals before, and first is the length of the first.
+// closedFor returns how long an outcome closes the route; 0 if the outcome asks for nothing. refusals
+// counts the earlier refusals, and first is how long the first one closed the route.
 func closedFor(o *providers.Outcome, refusals int, first time.Duration) time.Duration {
 	switch {
 	case o.Kind == providers.Misconfigured:
@@ -89,8 +90,8 @@ func closedFor(o *providers.Outcome, refusals int, first time.Duration) time.Dur
 // lasts reports whether the closing is not over.
 func (s *state) lasts(now time.Time) bool { return s.closed && now.Before(s.closing.until) }
 
-// left returns how long the provider side stays closed; 0 if open or trying. While a probe is in
-// flight, it is openFor, the length after a failed one.
+// left returns how long the provider side stays closed; 0 if open or trying. While a probe is in flight,
+// it is openFor, the length of a closing after a failed probe.
 func (s *state) left(now time.Time) time.Duration {
 	switch {
 	case s.lasts(now):
@@ -117,7 +118,7 @@ func (r *Route) Left(now time.Time) time.Duration {
 	return max(s.left(now), s.paused(now))
 }
 
-// Trying reports whether the route is trying without a probe in flight, so that one may go.
+// Trying reports whether the route is trying without a probe in flight, so that a probe may go.
 func (r *Route) Trying(now time.Time) bool {
 	s := &r.state
 	s.mu.Lock()
@@ -132,9 +133,8 @@ func (s *state) isOpen() bool {
 	return !s.closed
 }
 
-// Allow asks for one push to the target. If ok, the caller calls done with the Lesson of its
-// answer. A token that helped to close the route is no probe until openFor has passed without
-// another one.
+// Allow asks for one push to the target. If ok, the caller calls done with the Lesson of the push's
+// answer. A token that helped to close the route is no probe in the first openFor after the closing.
 func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
 	now, s := time.Now(), &r.state
 	s.mu.Lock()

@@ -14,8 +14,8 @@ import (
 type Status struct {
 	App      string        `json:"app"`
 	Platform push.Platform `json:"platform"`
-	// InFlight is the number of pushes in flight, at most Concurrency. Queued is how many wait
-	// for a permit.
+	// InFlight is the number of pushes in flight, at most Concurrency. Queued is how many jobs wait for a
+	// permit.
 	InFlight int `json:"in_flight"`
 	Queued   int `json:"queued"`
 	// Share is this worker's part of the pushes that all workers may have in flight; nil without
@@ -23,16 +23,15 @@ type Status struct {
 	Share *int `json:"share,omitempty"`
 	// Quota is the quota shared by all workers; zero without one.
 	Quota QuotaStatus `json:"quota,omitzero"`
-	// Latency is of the last one to two minutes. Answers counts the outcomes of the last 15
-	// minutes.
+	// Latency covers the last one to two minutes. Answers counts the outcomes of the last 15 minutes.
 	Latency Latency                    `json:"latency,omitzero"`
 	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
 	State   State                      `json:"state"`
 	// Trouble is the failure that closed the route; zero if it is open or this worker has seen
 	// no failure.
 	Trouble Trouble `json:"trouble,omitzero"`
-	// Pause is the reason of the pause in force, empty for none. Until is its end, zero without
-	// one.
+	// Pause is the reason of the pause in force, empty for none. Until is the pause's end, zero without a
+	// pause.
 	Pause providers.Reason `json:"pause,omitempty"`
 	Until time.Time        `json:"until,omitzero"`
 	// CredentialEnds is when the credentials in use expire; zero if they do not.
@@ -42,8 +41,8 @@ type Status struct {
 // A State is a route's state in the view of one worker.
 type State string
 
-// The states. A closed route sends nothing until an instant; a trying one sends one push at a
-// time to see whether the provider works.
+// The states. A closed route sends nothing until an instant; a trying route sends one push at a time to
+// see whether the provider works.
 const (
 	Open   State = "open"
 	Closed State = "closed"

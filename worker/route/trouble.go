@@ -22,15 +22,15 @@ func CauseOf(err error) string {
 	return text[:min(len(text), LongestCause)]
 }
 
-// A troubleLog is the log state of a route's trouble: one line at its beginning, one at its end, and
-// one for each new reason in between. The zero value is no trouble.
+// A troubleLog is the log state of a route's trouble: it logs the beginning, the end, and each new reason
+// in between. The zero value means no trouble.
 type troubleLog struct {
 	since  time.Time // zero without trouble
 	calm   time.Time // since when the route works again; zero while it does not
 	logged map[logKey]bool
 }
 
-// A logKey identifies a log line of a trouble, so that it is logged once.
+// A logKey identifies a log message of a trouble, so that it is logged once.
 type logKey struct {
 	reason providers.Reason
 	length time.Duration // length of a refusal's closing
@@ -42,7 +42,7 @@ type event int
 const (
 	noEvent event = iota
 	begins
-	goesOn // for another reason, or for longer
+	goesOn // for a new reason, or for longer
 	ends
 )
 
@@ -108,9 +108,9 @@ func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 	level, message := slog.LevelWarn, "the app's provider is in trouble: its notifications wait on the queue"
 	switch {
 	case k.closing.reason == providers.DeadTokenSpike && what == begins:
-		level, message = slog.LevelError, "most of the app's tokens are dead: its notifications are held, and no token is reported dead"
+		level, message = slog.LevelError, "most of the app's tokens are dead: its notifications wait on the queue, and no token is reported dead"
 	case k.refusals > 0 && what == begins:
-		level, message = slog.LevelError, "the app is misconfigured: its notifications are held until the configuration is fixed"
+		level, message = slog.LevelError, "the app is misconfigured: its notifications wait on the queue until the configuration is fixed"
 	case k.refusals > 0:
 		message = "the app is still misconfigured"
 	case s.Pause != "":

@@ -50,21 +50,21 @@ func classOf(o *providers.Outcome) class {
 }
 
 const (
-	// several tokens with the same answer close a route that has delivered nothing for at least
-	// lull. With fewer, two bad tokens of a quiet app would close it.
+	// several is how many tokens with the same answer close a route that has delivered nothing for at
+	// least lull. If it were smaller, two bad tokens of a quiet app would close the route.
 	several = 3
 	lull    = window / 6
-	// many tokens with the same answer, and no delivery between, close a route that
-	// delivered a moment ago: a burst may have a few bad ones in turn. As many answers end a
-	// spike of lost tokens.
+	// many is how many tokens with the same answer, without a delivery between, close a route that
+	// delivered a moment ago: a burst may have a few bad tokens in turn. As many answers can end a spike
+	// of lost tokens.
 	many = 20
-	// maxStreak failures without a delivery between close a route for any number of tokens: an app
-	// may have one device. Each spends an attempt of a notification.
+	// maxStreak is how many failures without a delivery between close a route, also if all are of one
+	// token: an app may have one device. Each failure spends an attempt of a notification.
 	maxStreak = 10
-	// most is the least number of tokens for a majority of the answers to count.
+	// most is the number of tokens from which on a majority of the answers counts.
 	most = 5
-	// minLostAnswers is the least number of answers before lost tokens close a route, as an old list
-	// has many dead tokens.
+	// minLostAnswers is the number of answers from which on lost tokens can close a route: an old list of
+	// tokens has many dead ones.
 	minLostAnswers = 100
 )
 
@@ -74,25 +74,25 @@ type counts struct {
 	// final reports whether the last answer can end a notification: it spends an attempt, or the
 	// token is lost.
 	final bool
-	// run is the number of different tokens with an answer of the last one's class since the
-	// provider last took or refused a message. For refused answers the reason must match too.
-	// spread is the number with its class within the window. Each is at most many.
+	// run is the number of different tokens with an answer of that class since the provider last took or
+	// refused a message. For refused answers the reason must match too. spread is the number of different
+	// tokens with an answer of that class within the window. Both are bounded by the constant many.
 	run, spread int
 	calm        bool // the provider took or refused no message for lull
-	// streak is the number of answers of the last one's class in that time.
+	// streak is the number of answers of that class since the provider last took or refused a message.
 	streak int
-	// same is the number of answers of the last one's class within the window.
+	// same is the number of answers of that class within the window, and answers the number of all.
 	same, answers int
 }
 
-// closes decides whether the last answer counts against the route. Otherwise it counts against
-// the notification's own token or topic, which alone waits for another attempt.
+// closes reports whether the last answer counts against the route. Otherwise it counts against the
+// notification's token or topic, and only this notification waits for another attempt.
 //
-// It counts against the route when several tokens got the same answer without a delivery between,
-// or when most pushes get it. A refused message never does: one producer's bad messages must not
-// delay others. A refusal that is not final, as of a key or topic, does by the first rule alone:
-// its notifications wait at no cost, and others may be delivered between. A throttled device does
-// by the second rule, or if many are throttled without a delivery between.
+// An answer counts against the route by two rules: several tokens got it without a delivery between, or
+// most pushes get it. A refused message never counts: one producer's bad messages must not delay other
+// messages. A refusal that is not final, such as of a key or topic, counts only by the first rule: its
+// notifications wait at no cost, and other notifications may be delivered between. A throttled device
+// counts by the second rule, or if many devices are throttled without a delivery between.
 func closes(c counts) bool {
 	between := c.run >= several && c.calm || c.run >= many
 	mostly := c.spread >= most && 2*c.same > c.answers

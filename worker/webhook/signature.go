@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// sign sets the headers of Standard Webhooks (standardwebhooks.com) for a body that is sent at that
-// time. The ID is a hash of the body, so a retry of the same reports has the same ID, even by another
-// deliverer. If a retry combines reports differently, the ID changes; the reports' entries do not.
+// sign sets the headers of Standard Webhooks (standardwebhooks.com) for a body sent at the time at. The
+// ID is a hash of the body, so a retry of the same reports has the same ID, even by another deliverer. If
+// a retry combines reports differently, the ID changes; the reports' entries do not.
 func sign(header http.Header, keys [][]byte, body []byte, at time.Time) {
 	hash := sha256.Sum256(body)
 	id, seconds := "msg_"+hex.EncodeToString(hash[:16]), strconv.FormatInt(at.Unix(), 10)

@@ -1,7 +1,7 @@
-// Package webhook posts an app's dead tokens and its notifications' outcomes to the app's
-// producer. Start with Deliverers. Workers write reports to the app's stream in Redis. The
-// deliverers of all workers share a consumer group, so one of them posts each report.
-// If it does not acknowledge the report, another one takes it after a minute.
+// Package webhook posts an app's dead tokens and its notifications' outcomes to the app's producer. Start
+// with Deliverers. Workers write reports to the app's stream in Redis. The deliverers of all workers
+// share a consumer group, so one of them posts each report. If it does not acknowledge the report,
+// another deliverer takes the report after a minute.
 //
 // Each report is posted at least once: it is acknowledged after an answer of 2xx, and retried
 // until then. No error and no log line may contain a secret or a URL.
@@ -46,8 +46,8 @@ type Hook struct {
 type Times struct {
 	Poll       time.Duration // interval between reads of an empty stream; 0 means 1 s
 	FirstRetry time.Duration // wait before the first retry; 0 means 1 s
-	GiveUp     time.Duration // retries of one batch end after it; 0 means 40 s
-	Claim      time.Duration // age of another deliverer's unacknowledged reports to take over; 0 means 1 min
+	GiveUp     time.Duration // how long one batch is retried; 0 means 40 s
+	Claim      time.Duration // age at which a deliverer takes over reports that another has not acknowledged; 0 means 1 min
 }
 
 // An Observer receives events for metrics.
@@ -56,7 +56,7 @@ type Observer interface {
 	Posted(app string, kind Kind, taken bool)
 }
 
-// Config configures the deliverers. All except Proxy and Times is required.
+// Config configures the deliverers. All fields except Proxy and Times are required.
 type Config struct {
 	// DeadTokens and Outcomes are the hooks by app.
 	DeadTokens map[string]Hook
@@ -68,7 +68,7 @@ type Config struct {
 	Proxy    *providers.Proxy
 	Observer Observer
 	Log      *slog.Logger
-	// RedisLog gets the failures of Redis.
+	// RedisLog gets errors of Redis.
 	RedisLog *slog.Logger
 	Times
 }
@@ -169,7 +169,7 @@ func (d *deliverer[T]) run(ctx context.Context) {
 }
 
 // deliverNext delivers the next reports, and returns their number, or 0 if they are not delivered. It
-// must end before another deliverer may take them over. An error is Redis's.
+// must end before another deliverer may take the reports over. An error is one of Redis.
 func (d *deliverer[T]) deliverNext(ctx context.Context) (int, error) {
 	all, err := d.reports.Next(ctx, d.app, group(d.app), d.Claim+d.hook.Timeout, maxBatch)
 	if err != nil || len(all) == 0 {
@@ -226,7 +226,7 @@ func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswerSize))
 	response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("the webhook answers %d, want 2xx", response.StatusCode)
+		return fmt.Errorf("the webhook answered %d, not 2xx", response.StatusCode)
 	}
 	return nil
 }
