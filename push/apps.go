@@ -9,10 +9,10 @@ import (
 	"github.com/pushpace/pushpace/internal/base/suggest"
 )
 
-// WithApps returns a producer that takes notifications of these apps alone, which are
-// named as in the configuration. One of another app is refused by an error of type Faults
-// in the words of the API. A Producer without it takes an app of any name: where the
-// workers do not have it, the notification ends as a dead letter (unknown_app).
+// WithApps returns a producer that accepts only notifications of these apps, named as in the
+// configuration. For a different app the error is of type Faults, with the text of the API. A Producer
+// without WithApps accepts every app: if the workers do not have the app, the notification ends as a dead
+// letter (unknown_app).
 func (p *Producer) WithApps(names ...string) *Producer {
 	own := *p
 	own.apps = append([]string{}, names...)
@@ -20,12 +20,11 @@ func (p *Producer) WithApps(names ...string) *Producer {
 	return &own
 }
 
-// complete is complete for a notification of one of the Producer's apps, and refuses
-// others.
+// complete is the function complete, but refuses notifications of apps that are not the Producer's.
 func (p *Producer) complete(n *Notification, now time.Time) (Notification, error) {
 	accepted, err := complete(n.InTimeZone(p.zone), now)
 	if n != nil {
-		accepted.TimeZone = n.TimeZone // its job holds no other
+		accepted.TimeZone = n.TimeZone // the Producer's zone is not stored
 	}
 	if p.apps == nil || n == nil || n.App == "" || slices.Contains(p.apps, n.App) {
 		return accepted, err

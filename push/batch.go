@@ -17,17 +17,17 @@ type Result struct {
 	Err error
 }
 
-// EnqueueAll enqueues many notifications, each on its own, in one round trip, and one more for
-// each expired one. A user's notifications stay in order. The results have the order of the
-// notifications, which the caller must not change during the call.
+// EnqueueAll enqueues many notifications, each independently, in one round trip, and a further round trip
+// for each expired one. A user's notifications stay in order. The results are in the order of the
+// notifications. The caller must not change notifications during the call.
 func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification) []Result {
 	results := make([]Result, len(notifications))
 	now := time.Now()
 	var batch []*store.Acceptance
-	var at []int   // the index of each
-	var away error // Redis does not answer: the next one that has expired would wait for it too
+	var at []int   // the index in notifications of each in batch
+	var away error // Redis does not answer: the next expired notification would wait for the same time-out
 	_, lost := p.records.All(ctx)
-	if lost != nil { // where they belong is not known
+	if lost != nil { // the notifications' shards are unknown
 		lost = p.refused(ctx, lost)
 	}
 	for i, n := range notifications {

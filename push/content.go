@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// notificationMark precedes the notification, a payload's last member. No content makes it
-// appear earlier.
+// notificationMark precedes the notification, a payload's last member. Nothing before it can contain this
+// text.
 var notificationMark = []byte(`,"notification":`)
 
 // contentDigest returns the first 8 bytes of the SHA-256 of the notification's canonical JSON,

@@ -18,16 +18,15 @@ const (
 	MaxDigestKeyBytes = 64
 	// MaxDigest is the maximum number of notifications in one digest.
 	MaxDigest = 100
-	// DigestKey is the key of Data under which a digest's push has its number of notifications.
+	// DigestKey is the key of Data for the number of notifications in a digest's push.
 	DigestKey = "pushpace_digest"
 	// maxDigestSize bounds the JSON form of a notification with a digest, in bytes: the job
 	// also holds the IDs of all notifications of the digest.
 	maxDigestSize = 32 << 10
 )
 
-// A Digest combines notifications of a user and category into one push. While a notification
-// with the key waits for a limit or for quiet hours, later ones with the key join it and end as
-// digested.
+// A Digest combines notifications of a user and category into one push. While a notification with the key
+// waits for a limit or for quiet hours, later notifications with the key join it, and end as digested.
 //
 // In Title and Body, {count} is the number of notifications in the push; {first}, {second} and
 // {third} are the titles of the first three to join; {more} is the number of notifications that
@@ -36,13 +35,13 @@ type Digest struct {
 	// Key is equal for notifications of one digest. 1 to 64 bytes of UTF-8 without control
 	// characters.
 	Key string `json:"key"`
-	// Title and Body are the texts of the push, taken from the newest notification. If one is
-	// empty, the push has the notification's own.
+	// Title and Body are the texts of the push, taken from the newest notification. If a text is empty,
+	// the push has the notification's own.
 	Title string `json:"title,omitempty"`
 	Body  string `json:"body,omitempty"`
 }
 
-// places matches the placeholders of a digest's text. Braces that remain without them are a fault.
+// places matches the placeholders of a digest's text. Other braces are a fault.
 var places = regexp.MustCompile(`\{(count|more|first|second|third)\}`)
 
 // ordinals are the placeholders for titles, by position.
@@ -70,7 +69,7 @@ func (n *Notification) checkDigest(f *Faults) {
 		}
 	}
 	if n.CollapseKey != "" {
-		f.Add("/digest", "must be left out beside collapse_key: one replaces what the other counts")
+		f.Add("/digest", "must be left out beside collapse_key, which replaces the notifications that a digest counts")
 	}
 	if n.hasBlock() {
 		f.Add("/digest", "must be left out beside the blocks %s", fielderrors.List(Platforms(), "and"))
@@ -79,7 +78,7 @@ func (n *Notification) checkDigest(f *Faults) {
 		f.Add("/digest", "must be left out: push type %q shows none", n.PushType)
 	}
 	if _, taken := n.Data[DigestKey]; taken {
-		f.Add(strictjson.Pointer("data", DigestKey), "is reserved for how many a digest tells of")
+		f.Add(strictjson.Pointer("data", DigestKey), "is reserved for the number of notifications in a digest")
 	}
 }
 
@@ -90,7 +89,7 @@ func (n *Notification) checkDigestSize(f *Faults) {
 		return
 	}
 	if text, err := strictjson.Encode(n); err != nil || len(text) > maxDigestSize {
-		f.Add("/digest", "must be left out: a notification with one is of at most %d bytes", maxDigestSize)
+		f.Add("/digest", "must be left out: a notification with a digest has at most %d bytes", maxDigestSize)
 		return
 	}
 	carrier := *n
@@ -104,7 +103,8 @@ func (n *Notification) checkDigestSize(f *Faults) {
 // Carried is the content of a digest's push: the notification that carries the digest, and the
 // notifications that have joined it.
 type Carried struct {
-	// Count is the number of notifications. Titles are the first three, the carrier's first.
+	// Count is the number of notifications. Titles are their first three titles, beginning with the
+	// carrier's.
 	Count  int
 	Titles []string
 	// Newest is the notification that was accepted last. The push has its data and texts.
@@ -154,7 +154,7 @@ func (c *Carried) push(carrier, shown *Notification, titles []string) *Notificat
 	return &told
 }
 
-// filled returns fill's text, or own if that is blank.
+// filled returns the result of fill, or own if the result is blank.
 func filled(text, own string, count int, titles []string) string {
 	if text = fill(text, count, titles); strings.TrimSpace(text) == "" {
 		return own

@@ -2,8 +2,8 @@ package push
 
 import "strings"
 
-// IsHostName reports whether name is one of a host in lower case: two labels or more, the
-// last of which begins with a letter, as no address's does.
+// IsHostName reports whether name is a host name in lower case with at least two labels. The last label
+// begins with a letter, unlike that of an IP address.
 func IsHostName(name string) bool {
 	labels := strings.Split(name, ".")
 	for _, label := range labels {

@@ -28,10 +28,10 @@ type Job struct {
 	Digested []string
 }
 
-// encodingVersion is the newest version. Decode reads all versions up to it. Encode writes the
-// oldest that can hold the job: version 1 has no digest and no Web Push, version 2 no FID.
-// A new field of the notification or the envelope, and a new platform, needs a new version,
-// as older builds reject unknown fields.
+// encodingVersion is the newest version. Decode reads all versions up to it. Encode writes the oldest
+// version that can hold the job: version 1 has no digest and no Web Push, version 2 no FID. A new field
+// of the notification or the envelope, and a new platform, needs a new version, as older builds reject
+// unknown fields.
 const encodingVersion = 3
 
 // version returns the version of the job's encoding.
@@ -62,8 +62,8 @@ type envelope struct {
 	Notification *Notification `json:"notification"`
 }
 
-// only returns APP/SERVICE for a job that waits for nothing but that route, and "" for others.
-// It precedes the notification in the encoding, so that a script finds it without reading all.
+// only returns APP/SERVICE for a job that waits for nothing but that route, and "" for any other job. In
+// the encoding it precedes the notification, so that a script finds it without reading all of it.
 func (j *Job) only() string {
 	n := j.Notification
 	if len(n.Targets) != 1 || j.Replay || n.CollapseKey != "" || n.Digest != nil || !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() {
@@ -72,8 +72,8 @@ func (j *Job) only() string {
 	return n.App + "/" + string(n.Targets[0].Service())
 }
 
-// OnlyMark returns a text that is in the encoding of exactly the jobs that wait for nothing but
-// the app's route to the push service. No content of a notification makes it appear.
+// OnlyMark returns a text that is in the encoding of exactly the jobs that wait for nothing but the app's
+// route to the push service. No content of a notification can contain it.
 func OnlyMark(app string, service Platform) string {
 	text, err := strictjson.Encode(app + "/" + string(service))
 	if err != nil {
@@ -146,8 +146,8 @@ func Decode(data []byte) (*Job, error) {
 	return nil, &store.MalformedError{Reason: store.MalformedVersion, Err: fmt.Errorf("version %d; this build reads up to %d", version, encodingVersion)}
 }
 
-// versionOf returns the payload's version, 0 if it has none. It first checks the place where
-// Encode writes it.
+// versionOf returns the payload's version, 0 if it has none. It first checks the position at which Encode
+// writes the version.
 func versionOf(data []byte) (int, error) {
 	if rest, ok := bytes.CutPrefix(data, []byte(`{"v":`)); ok && len(rest) > 1 && '1' <= rest[0] && rest[0] <= '0'+encodingVersion && rest[1] == ',' {
 		return int(rest[0] - '0'), nil
@@ -181,7 +181,7 @@ func decode(data []byte, version int) (*Job, error) {
 	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay, Digested: v.Digested}
 	f := j.faults()
 	if j.Notification != nil && j.version() > version {
-		f.Add("/v", "is %d, which does not know all that the job has", version)
+		f.Add("/v", "is %d, but a part of the job needs a newer version", version)
 	}
 	if j.Notification != nil {
 		for _, fault := range j.Notification.faults() {
@@ -194,7 +194,7 @@ func decode(data []byte, version int) (*Job, error) {
 	return j, nil
 }
 
-// faults returns the faults of the job around a valid notification.
+// faults returns the faults of the job, without the result of Notification.faults.
 func (j *Job) faults() Faults {
 	var f Faults
 	if j.AcceptedAt.IsZero() {

@@ -7,16 +7,16 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
-// WithTimeZone returns a producer that takes a notification with NotBeforeLocal and without
-// a TimeZone for one of a user in that zone, by its IANA name: limits.time_zone of the
-// configuration. "" is none: such a notification is refused then.
+// WithTimeZone returns a producer that uses the zone for notifications with NotBeforeLocal and without a
+// TimeZone. name is an IANA name: limits.time_zone of the configuration. With "", it refuses such
+// notifications.
 func (p *Producer) WithTimeZone(name string) *Producer {
 	own := *p
 	own.zone = name
 	return &own
 }
 
-// InTimeZone returns the notification, in that zone where it needs one and names none.
+// InTimeZone returns the notification, with the zone as its TimeZone if it needs one and names none.
 func (n *Notification) InTimeZone(name string) *Notification {
 	if n == nil || n.NotBeforeLocal == "" || n.TimeZone != "" {
 		return n
@@ -29,8 +29,8 @@ func (n *Notification) InTimeZone(name string) *Notification {
 // localLayouts are the forms of NotBeforeLocal.
 var localLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05"}
 
-// earliest returns NotBefore, or the instant that NotBeforeLocal stands for; zero where it
-// stands for none.
+// earliest returns NotBefore, or the instant of NotBeforeLocal; zero if neither is set, or the latter is
+// invalid.
 func (n *Notification) earliest() time.Time {
 	if n.NotBeforeLocal == "" {
 		return n.NotBefore
@@ -39,14 +39,14 @@ func (n *Notification) earliest() time.Time {
 	return at
 }
 
-// notBeforeLocal returns the instant that NotBeforeLocal stands for, which is set.
+// notBeforeLocal returns the instant of NotBeforeLocal, which must be set.
 func (n *Notification) notBeforeLocal() (at time.Time, f Faults) {
 	local, ok := readLocal(n.NotBeforeLocal)
 	if !ok {
 		f.Add("/not_before_local", "must be a date and time without an offset, such as 2026-11-25T09:00")
 	}
 	if n.TimeZone == "" {
-		f.Add("/time_zone", "is missing: not_before_local needs the user's time zone, where limits.time_zone says none")
+		f.Add("/time_zone", "is missing: not_before_local needs the user's time zone, as limits.time_zone is not configured")
 	}
 	in, err := zone.Load(n.TimeZone)
 	if len(f) > 0 || err != nil {
@@ -57,7 +57,7 @@ func (n *Notification) notBeforeLocal() (at time.Time, f Faults) {
 
 func readLocal(text string) (zone.Local, bool) {
 	for _, layout := range localLayouts {
-		if shown, err := time.Parse(layout, text); err == nil && len(text) == len(layout) { // which takes fractions too
+		if shown, err := time.Parse(layout, text); err == nil && len(text) == len(layout) { // Parse accepts fractions too
 			return zone.Shown(shown), true
 		}
 	}

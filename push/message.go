@@ -4,8 +4,8 @@ import "time"
 
 // An APNsMessage is the request to APNs for one target: the headers and the body.
 type APNsMessage struct {
-	// ID is the apns-id: the UUIDv5 of the notification's ID and its target, so
-	// that a retry carries the same one.
+	// ID is the apns-id: the UUIDv5 of the notification's ID and its target, so that a retry has the same
+	// ID.
 	ID string
 	// PushType is the apns-push-type.
 	PushType string
@@ -28,7 +28,7 @@ type APNsMessage struct {
 type WebPushMessage struct {
 	// Payload is the data for the site's service worker, 1 to MaxWebPushPayload bytes.
 	Payload []byte
-	// TTL is how long the service stores it, in seconds, at least 1.
+	// TTL is how long the service stores the message, in seconds, at least 1.
 	TTL int
 	// Urgency is high or normal.
 	Urgency string

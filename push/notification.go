@@ -20,10 +20,9 @@ import (
 // A Notification is one message to one user, delivered to each of its targets.
 // Its JSON form is the same in files, over HTTP and on the queue.
 type Notification struct {
-	// ID identifies the notification for 24 hours, in all queues and states: enqueueing the
-	// same ID again is the same notification. At most 128 bytes of printable ASCII. The
-	// Producer generates a UUIDv7 if it is empty. The app receives it in the data of all
-	// platforms, as "pushpace_id".
+	// ID identifies the notification for 24 hours, in all queues and states: the same ID again means the
+	// same notification. At most 128 bytes of printable ASCII. The Producer generates a UUIDv7 if it is
+	// empty. The app receives it in the data of all platforms, as "pushpace_id".
 	ID string `json:"id,omitempty"`
 	// App names an app of the configuration. 1 to 128 bytes.
 	App string `json:"app"`
@@ -36,16 +35,16 @@ type Notification struct {
 	// Targets are the user's devices, 1 to 100.
 	Targets []Target `json:"targets"`
 
-	// The content. Push type alert shows all of it and needs some, in a browser a Title;
-	// liveactivity shows Title, Body and Sound, the other types nothing. Subtitle is for
-	// Apple devices only.
+	// The content. Push type alert shows all these fields and needs at least one, in a browser the Title;
+	// liveactivity shows Title, Body and Sound; the other types show none. Subtitle is for Apple devices
+	// only.
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
 	// Badge is the number on the app's icon, from 0 to math.MaxInt32; nil leaves it
 	// unchanged, 0 removes it. On Android 0 leaves it unchanged.
 	Badge *int `json:"badge,omitempty"`
-	// Sound is the name of a sound in the app, or "default". Browsers have none.
+	// Sound is the name of a sound in the app, or "default". Browsers have no sounds.
 	Sound string `json:"sound,omitempty"`
 	// Image is an https URL. Apple devices receive it from APNs in the data as "image",
 	// and through FCM in "fcm_options", for the app's notification service extension.
@@ -74,12 +73,12 @@ type Notification struct {
 	// the Producer's. If clocks skip it, it is the first time after the gap; if clocks show it
 	// twice, the first of the two. The Producer turns it into NotBefore.
 	NotBeforeLocal string `json:"not_before_local,omitempty"`
-	// TimeZone is the IANA name of the user's time zone, such as "Asia/Tokyo", for quiet hours
-	// and NotBeforeLocal; empty for limits.time_zone of the configuration. The most recent one
-	// applies to all waiting notifications of the user. At most 64 bytes.
+	// TimeZone is the IANA name of the user's time zone, such as "Asia/Tokyo", for quiet hours and
+	// NotBeforeLocal; empty for limits.time_zone of the configuration. The most recent zone applies to
+	// all waiting notifications of the user. At most 64 bytes.
 	TimeZone string `json:"time_zone,omitempty"`
-	// ExpiresAt is the time after which it is not sent; zero means never. A time in the
-	// past is a fault, unless the ID is known.
+	// ExpiresAt is the time from which the notification is not sent; zero means never. A time in the past
+	// is a fault, unless the ID is known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// TTL is ExpiresAt as a duration from the acceptance: the Producer turns it into
 	// ExpiresAt. Positive; zero means none.
@@ -101,18 +100,18 @@ type Target struct {
 	// token, for Web Push the subscription's endpoint, an https URL of at most 2048 bytes.
 	// Printable ASCII without spaces, at most 4096 bytes.
 	Token string `json:"token,omitempty"`
-	// FID is a Firebase Installation ID. A target of FCM has either a Token or a FID, and
-	// targets of other platforms have none. Its form is Token's.
+	// FID is a Firebase Installation ID. A target of FCM has either a Token or a FID, and targets of
+	// other platforms have none. It has the same form as Token.
 	FID string `json:"fid,omitempty"`
-	// Keys are the subscription's, for Web Push, which needs them; nil for the others.
+	// Keys are the keys of a Web Push subscription, which needs them; nil on other platforms.
 	Keys *Keys `json:"keys,omitempty"`
 }
 
 // hintLength is the number of characters of an address that may be logged.
 const hintLength = 6
 
-// Device returns the target without keys and with a canonical token. Targets with the same Device
-// are the same to the platform. A FID and a token never are.
+// Device returns the target without keys and with a canonical token. Targets with the same Device are one
+// device to the platform. A FID and a token never have the same Device.
 func (t Target) Device() Target {
 	if p := platformOf(t.Platform); p != nil && p.same != nil {
 		t.Token = p.same(t.Token)
@@ -128,9 +127,9 @@ func (t Target) Address() string {
 	return t.Token
 }
 
-// Hint returns the last six characters of the target's address, to distinguish it from others;
-// "" for an address of six or fewer. Many endpoints have the same end: for these it returns the
-// first hexadecimal digits of the SHA-256.
+// Hint returns the last six characters of the target's address, to distinguish it from other targets; ""
+// for an address of six characters or fewer. Many endpoints have the same end: for an endpoint it returns
+// the first six hexadecimal digits of the SHA-256.
 func (t Target) Hint() string {
 	if t.Platform == PlatformWebPush {
 		sum := sha256.Sum256([]byte(t.Token))

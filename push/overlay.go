@@ -52,7 +52,7 @@ func mergePatch(target, patch map[string]any) map[string]any {
 	return target
 }
 
-// absent reports whether a raw block says nothing.
+// absent reports whether a raw block is missing or null.
 func absent(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null"
 }

@@ -17,7 +17,7 @@ import (
 func Parse(data []byte) (*Notification, error) {
 	n := new(Notification)
 	var err error
-	if len(data) <= MaxEncodedSize { // else it is not worth it
+	if len(data) <= MaxEncodedSize { // larger ones are refused undecoded
 		err = strictjson.Decode(data, n)
 	}
 	if err = parsed(data, n, err); err != nil {
@@ -63,7 +63,7 @@ func withOthers(data []byte, f Faults) Faults {
 	}
 	for _, one := range f {
 		switch name := misfit(one); name {
-		case "", "push_type", "targets": // by which others are judged
+		case "", "push_type", "targets": // other members are checked by them
 			return f
 		default:
 			delete(members, name)
@@ -82,7 +82,7 @@ func withOthers(data []byte, f Faults) Faults {
 	return f
 }
 
-// openMembers are the objects in which names are an app's or a platform's own.
+// openMembers are the objects with names that apps or platforms choose.
 var openMembers = func() []string {
 	names := []string{"data"}
 	for _, p := range Platforms() {

@@ -11,9 +11,9 @@ import (
 // entry in platforms, and its rendering.
 type platform struct {
 	name Platform
-	// title is its name in texts.
+	// title is the platform's name in texts.
 	title string
-	// since is the oldest version of a job's encoding that has it.
+	// since is the oldest version of a job's encoding that has the platform.
 	since int
 	// token returns the fault of a token, "" for none; nil for platforms without a check.
 	token func(string) string
@@ -36,8 +36,8 @@ type platform struct {
 	// that it does not display.
 	shows  func(*Notification) bool
 	unseen Fault
-	// largest renders the largest message or payload that is possible for the ID. Its error is
-	// of type Faults if that is too large.
+	// largest renders the largest message or payload that is possible for the ID. Its error is of type
+	// Faults if this is too large.
 	largest func(n *Notification, id string) ([]byte, error)
 	// most is the smallest of the platform's size limits, in bytes.
 	most int
@@ -65,12 +65,12 @@ var platforms = []*platform{
 		token: endpointFault, same: sameEndpoint, keyed: true,
 		block: func(n *Notification) *json.RawMessage { return &n.WebPush }, shape: webPushShape,
 		alertOnly: true,
-		shows:     (*Notification).titledForWebPush, unseen: Fault{Field: "/title", Problem: "is missing: a browser shows nothing without one"},
+		shows:     (*Notification).titledForWebPush, unseen: Fault{Field: "/title", Problem: "is missing: a browser shows nothing without a title"},
 		largest: (*Notification).webPushPayload, most: MaxWebPushPayload,
 	},
 }
 
-// platformOf returns the platform of that name, nil for none.
+// platformOf returns the platform of that name; nil if there is none.
 func platformOf(name Platform) *platform {
 	for _, p := range platforms {
 		if p.name == name {

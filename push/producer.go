@@ -17,25 +17,24 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// A Producer hands notifications over. Once Enqueue has returned without an
-// error, the notification is safe on the queue and the caller may forget it.
-// It is safe for concurrent use.
+// A Producer enqueues notifications. Once Enqueue has returned without an error, the notification is safe
+// on the queue and the caller may forget it. A Producer is safe for concurrent use.
 //
-// An ID is its user's. That of another user is refused (ErrConflict) where both are in one
-// shard of the Redis, as always without a Cluster, and is another notification else: keep IDs
-// apart, since Status, Cancel and Requeue know a notification by its ID alone.
+// Use each ID for one user only. If two users have it, and both users are in one shard, as always with a
+// single shard, the second notification is refused (ErrConflict). Otherwise both are accepted, and
+// Status, Cancel and Requeue, which get only an ID, return an *AmbiguousError.
 type Producer struct {
 	client   redis.UniversalClient
 	records  *store.Records
 	acceptor *store.Acceptor
 	headers  func(context.Context) map[string]string
 	apps     []string // sorted; nil for any
-	zone     string   // of notifications that need one and name none
+	zone     string   // for notifications that need a zone and name none
 	accepted *instants
 }
 
-// instants makes the acceptance times of a Producer, in whole µs, each later than the one before:
-// notifications that wait for a user's limits are sorted by them.
+// instants makes the acceptance times of a Producer, in whole µs, each later than the previous: a user's
+// waiting notifications are sorted by these times.
 type instants struct {
 	mu   sync.Mutex
 	last time.Time
@@ -52,9 +51,9 @@ func (i *instants) next() time.Time {
 	return now
 }
 
-// NewProducer returns a producer on the client, which the caller closes. prefix begins all keys;
-// empty means "pushpace". An ID is known for the retention after its acceptance; 0 means
-// DefaultRetention. Both must equal the workers'.
+// NewProducer returns a producer on the client, which the caller closes. prefix begins all keys; empty
+// means "pushpace". An ID is known for the retention after its acceptance; 0 means DefaultRetention.
+// prefix and retention must equal the workers'.
 //
 // A client needs ContextTimeoutEnabled: without it, a call that Redis never answers lasts
 // longer than its context. A redis.ClusterClient needs a ClusterStateReloadInterval of a few
@@ -73,8 +72,8 @@ func NewProducer(client redis.UniversalClient, prefix string, retention time.Dur
 	return &Producer{client: client, records: records, acceptor: records.NewAcceptor(), accepted: new(instants)}
 }
 
-// WithShards returns a producer for n shards: the workers' redis.shards. 0 means 8 on a Cluster
-// and 1 elsewhere. With another number than the workers', every call is an error.
+// WithShards returns a producer for n shards: the workers' redis.shards. 0 means 8 on a Cluster and 1
+// elsewhere. If the number differs from the workers', every call returns an error.
 func (p *Producer) WithShards(n int) *Producer {
 	own := *p
 	own.records = p.records.WithShards(n)
@@ -82,11 +81,11 @@ func (p *Producer) WithShards(n int) *Producer {
 	return &own
 }
 
-// Acknowledged makes each Enqueue on the client wait until that number of replicas has its
-// write, as redis.acknowledged does for the workers and the API: then no failover loses an
-// accepted notification. Call it before the client is used. All other writes of the client wait
-// for the replicas too, except transactions (TxPipelined). A client that is neither a
-// *redis.Client nor a *redis.ClusterClient is an error.
+// Acknowledged makes each Enqueue on the client wait until that number of replicas has the write, as
+// redis.acknowledged does for the workers and the API: then no failover loses an accepted notification.
+// Call it before the client is used. All other writes of the client wait for the replicas too, except
+// transactions (TxPipelined). It returns an error unless the client is a *redis.Client or a
+// *redis.ClusterClient.
 func Acknowledged(client redis.UniversalClient, replicas int) error {
 	return acknowledged.Writes(client, replicas)
 }
@@ -105,8 +104,8 @@ func lacking(o *redis.ClusterOptions) (settings []string) {
 	return settings
 }
 
-// WithHeaders returns a producer that adds the result of headers for an Enqueue's context to
-// the job's asynq headers. Workers read the trace context, W3C's traceparent. nil adds none.
+// WithHeaders returns a producer that calls headers with the context of each Enqueue, and adds the result
+// to the job's asynq headers. Workers read the trace context, W3C's traceparent. nil adds none.
 func (p *Producer) WithHeaders(headers func(context.Context) map[string]string) *Producer {
 	own := *p
 	own.headers = headers
@@ -121,13 +120,12 @@ type Receipt struct {
 	Known bool
 }
 
-// Enqueue validates the notification and puts it on its priority's queue. A
-// notification that is not valid is an error of type Faults. Any other error
-// leaves open whether it was taken: enqueue it again with the same ID, the
-// receipt's, and it is delivered once.
+// Enqueue validates the notification and puts it on its priority's queue. For an invalid notification the
+// error is of type Faults. After any other error the notification may have been accepted: enqueue it
+// again with the receipt's ID, and it is delivered once.
 //
-// The ID is known for the retention: when it comes again with another user or
-// other content, the error is ErrConflict.
+// The ID is known for the retention: with a known ID and a different user or content, the error is
+// ErrConflict.
 func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error) {
 	now := p.accepted.next()
 	accepted, err := p.accept(ctx, n, now)
@@ -149,9 +147,8 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 	return receipt, nil
 }
 
-// refused is the error of an Enqueue that Redis has not answered as it should. A Cluster's
-// client then looks where its nodes are: it does so by itself when one moves a slot, and
-// not when one is gone.
+// refused returns the error of an Enqueue after an error of Redis. It makes a Cluster's client look up
+// the nodes: the client does so by itself when a hash slot moves, but not when a node is gone.
 func (p *Producer) refused(ctx context.Context, err error) error {
 	if cluster, ok := pipeline.OfCluster(p.client); ok {
 		cluster.ReloadState(ctx)
@@ -159,7 +156,7 @@ func (p *Producer) refused(ctx context.Context, err error) error {
 	return fmt.Errorf("enqueue: %w", err)
 }
 
-// acceptance returns a new notification's way to the queue.
+// acceptance prepares the acceptance of a new notification.
 func (p *Producer) acceptance(ctx context.Context, job *Job) (*store.Acceptance, error) {
 	payload, facts, err := encodeNew(job)
 	if err != nil {
@@ -261,18 +258,18 @@ func (p *Producer) known(ctx context.Context, n *Notification) error {
 	return nil
 }
 
-// ErrStillThere means that a worker has not put down the job of the last attempt.
-var ErrStillThere = errors.New("requeue: the job of the last attempt is still there: try again")
+// ErrStillThere means that a worker has not removed the job of the last attempt.
+var ErrStillThere = errors.New("requeue: the job of the last attempt is still on its queue: try again")
 
-// Requeue puts a dead letter's notification back on its queue, with a new
-// budget of attempts, and deletes the letter. Calling it again after an error is
-// safe. It answers store.ErrNoLetter when there is none, or no use for it,
-// ErrStillThere when it is too early, and an *AmbiguousError when one is to be chosen.
+// Requeue puts a dead letter's notification back on its queue, with a new budget of attempts, and deletes
+// the letter. Calling it again after an error is safe. It returns store.ErrNoLetter if there is no dead
+// letter to requeue, ErrStillThere if it is too early, and an *AmbiguousError if several dead letters
+// have the ID.
 func (p *Producer) Requeue(ctx context.Context, id string) error {
 	return p.RequeueOf(ctx, Ref{ID: id})
 }
 
-// RequeueOf is Requeue of the one that is named.
+// RequeueOf is Requeue by a Ref.
 func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 	letter, at, err := p.records.Letter(ctx, ref, Contents, nil)
 	if err != nil {
@@ -287,9 +284,9 @@ func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 		}
 		facts = &known
 		if facts.Carried = len(job.Digested); facts.Carried > 0 {
-			facts.Digest = nil // it was not handed over so
+			facts.Digest = nil // no producer enqueued this content
 		}
-		job.Replay = true // the worker looks at the record before it sends
+		job.Replay = true // so that the worker reads the record before it sends
 		if payload, err = Encode(job); err != nil {
 			return err
 		}
@@ -314,8 +311,8 @@ func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 	}
 }
 
-// requeueTries and requeuePause wait for the job of the last attempt, which goes just after
-// its letter is written.
+// requeueTries and requeuePause bound the wait for the job of the last attempt, which a worker removes
+// just after it writes the letter.
 const (
 	requeueTries = 40
 	requeuePause = 50 * time.Millisecond

@@ -33,8 +33,8 @@ var topicSuffixes = map[string]string{
 	PushControls:     ".push-type.controls",
 }
 
-// BareTopic returns an APNs topic without the suffix that belongs to a push type, in any
-// case, and the suffix; "" for none.
+// BareTopic splits an APNs topic into the bare topic and the suffix of a push type, in upper or lower
+// case; "" for no suffix.
 func BareTopic(topic string) (bare, suffix string) {
 	for _, s := range topicSuffixes {
 		if at := len(topic) - len(s); len(s) > len(suffix) && at >= 0 && strings.EqualFold(topic[at:], s) {
@@ -47,7 +47,7 @@ func BareTopic(topic string) (bare, suffix string) {
 	return bare, suffix
 }
 
-// pushType returns the notification's push type, alert when it names none.
+// pushType returns the notification's push type, alert if it names none.
 func (n *Notification) pushType() string {
 	if n.PushType == "" {
 		return PushAlert

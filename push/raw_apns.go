@@ -28,7 +28,7 @@ func apnsData(n *Notification, name string) string {
 	case name == "aps":
 		return "is reserved by APNs: the block apns holds it"
 	case name == apnsImageKey && n.Image != "":
-		return "is where the image's URL travels: leave out one of the two"
+		return "is the key of the image's URL: leave out image or this key"
 	}
 	return ""
 }
@@ -86,7 +86,7 @@ var apnsShape = &shape{
 func besideAps(name string) string {
 	own := name
 	switch f := foldName(name); f {
-	case "contentavailable", "mutablecontent", "interruptionlevel": // written in any way
+	case "contentavailable", "mutablecontent", "interruptionlevel": // in any spelling
 		own = map[string]string{
 			"contentavailable": "content-available", "mutablecontent": "mutable-content", "interruptionlevel": "interruption-level",
 		}[f]
@@ -126,7 +126,7 @@ var apnsAlertShape = &shape{
 	},
 }
 
-// localized is a text, or in a Live Activity's alert its key and arguments.
+// localized is a text or, in a Live Activity's alert, the key and arguments of a text.
 var localized = &shape{
 	kind:   aString | anObject,
 	fields: map[string]*shape{"loc-key": text, "loc-args": texts},

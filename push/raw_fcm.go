@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// fcmShape is the raw block fcm: a message of the FCM v1 API, with the fields'
-// names as the reference writes them. FCM takes them in camel case too; here that would
-// leave a derived field beside the block's own.
-// Source: FCM v1 REST reference, projects.messages.
+// fcmShape is the raw block fcm: a message of the FCM v1 API, with the fields' names as the reference
+// writes them. FCM also accepts camel case; here a name in camel case would not replace the derived
+// field. Source: FCM v1 REST reference, projects.messages.
 var fcmShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
@@ -158,7 +157,7 @@ var fcmImage = &shape{kind: aString, value: func(s string) string {
 	return ""
 }}
 
-// isFCMTTL takes a duration up to MaxFCMTTL.
+// isFCMTTL accepts a duration up to MaxFCMTTL.
 func isFCMTTL(s string) string {
 	d, ok := fcmSeconds(s)
 	if !ok || d > MaxFCMTTL {
@@ -197,8 +196,7 @@ func isColor(s string) string {
 	return "must be in the form #rrggbb"
 }
 
-// isEventTime takes an instant as protocol buffers read it in JSON. Source:
-// google.protobuf.Timestamp.
+// isEventTime accepts an instant as protocol buffers read it in JSON. Source: google.protobuf.Timestamp.
 func isEventTime(s string) string {
 	_, after, point := strings.Cut(s, ".")
 	digits := len(after) - len(strings.TrimLeft(after, "0123456789"))

@@ -25,8 +25,7 @@ var notificationFields = func() []string {
 	return names
 }()
 
-// place returns the right place of an unknown member, as the end of a sentence; "" if it
-// is unknown.
+// place returns where an unknown member belongs, as the end of a sentence; "" if it belongs nowhere.
 func (c checker) place(s *shape, name string) string {
 	for _, known := range slices.Sorted(maps.Keys(s.fields)) {
 		if foldName(known) == foldName(name) {

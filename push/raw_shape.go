@@ -22,7 +22,7 @@ const (
 	aNumber
 	anArray
 	anObject
-	// anything is whatever the app makes of it.
+	// anything is every type: the app defines the value.
 	anything = aString | aBool | anInt | aNumber | anArray | anObject
 )
 
@@ -83,7 +83,7 @@ func notNegative(s string) string {
 	return ""
 }
 
-// isInt32 takes an int32 of protocol buffers that is not negative.
+// isInt32 accepts an int32 of protocol buffers that is not negative.
 func isInt32(s string) string {
 	if _, err := strconv.ParseUint(s, 10, 31); err != nil {
 		return fmt.Sprintf("must be from 0 to %d", math.MaxInt32)
@@ -98,7 +98,7 @@ func isZeroOne(s string) string {
 	return ""
 }
 
-// check adds the faults of v, a whole block, which stands at the path.
+// check adds the faults of v, which is the whole block at the path.
 func (s *shape) check(v any, path []string, faults *Faults) {
 	c := checker{root: s, faults: faults}
 	c.value(s, v, path)
@@ -108,7 +108,7 @@ func (s *shape) check(v any, path []string, faults *Faults) {
 type checker struct {
 	root   *shape
 	faults *Faults
-	// inArray says that the value stands in an array, where null removes nothing.
+	// inArray is true inside an array, where null removes nothing.
 	inArray bool
 }
 

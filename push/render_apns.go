@@ -11,23 +11,22 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// The most bytes APNs takes as a payload.
-// Source: Apple, "Generating a remote notification".
+// The maximum size of a payload for APNs, in bytes. Source: Apple, "Generating a remote notification".
 const (
 	MaxAPNsPayload     = 4096
 	MaxAPNsVoIPPayload = 5120
 )
 
-// IDKey is the key of the notification's ID in the data of all platforms, by which
-// apps recognize duplicates. It cannot be set or removed.
+// IDKey is the key of the notification's ID in the data of all platforms, by which apps recognize
+// duplicates. A notification cannot set or remove it.
 const IDKey = "pushpace_id"
 
 // apnsImageKey is the key of the image's URL in an APNs payload, for the app's
 // notification service extension.
 const apnsImageKey = "image"
 
-// apnsIDSpace is the name space of the UUIDv5 in apns-id. Changing it makes the
-// retries of notifications under way carry another apns-id.
+// apnsIDSpace is the name space of the UUIDv5 in apns-id. A change gives retries of notifications in
+// flight a new apns-id.
 var apnsIDSpace = uuid.MustParse("8f3c1d52-6a0e-4b7b-9a55-2c1f4de0b7a6")
 
 var errNoID = errors.New("the notification has no id: the Producer generates one when it accepts it")
@@ -35,12 +34,11 @@ var errNoID = errors.New("the notification has no id: the Producer generates one
 // RenderAPNs renders the notification for one APNs target. It expects a
 // notification that Validate accepts and that has an ID.
 //
-// The derived payload is "aps" (alert, badge, sound, category, thread-id, and
-// the members that the push type needs), every entry of Data as a string at the top level, the
-// image's URL as "image" with mutable-content, and the ID as "pushpace_id". The
-// raw block is laid over it. A collapse key that is not printable ASCII becomes its hash in
-// apns-collapse-id. apns-priority is 10, or 5 for Bulk and for push type
-// background.
+// The derived payload is "aps" (alert, badge, sound, category, thread-id, and the members that the push
+// type needs), every entry of Data as a string at the top level, the image's URL as "image" with
+// mutable-content, and the ID as "pushpace_id". The raw block is laid over the payload. A collapse key
+// that is not printable ASCII becomes its hash in apns-collapse-id. apns-priority is 10, or 5 for Bulk
+// and for push type background.
 //
 // The error is of type Faults when the payload is too large.
 func (n *Notification) RenderAPNs(t Target) (APNsMessage, error) {
@@ -69,8 +67,8 @@ func (n *Notification) RenderAPNs(t Target) (APNsMessage, error) {
 	return m, nil
 }
 
-// collapseID returns the collapse key as a header can carry it: the key itself where it is
-// printable ASCII, else the hash that Web Push has for each key.
+// collapseID returns the collapse key for a header: the key itself if it is printable ASCII, else the
+// hash that Web Push uses for every key.
 func (n *Notification) collapseID() string {
 	if isPrintable(n.CollapseKey, ' ') && names.Ends(n.CollapseKey) == "" && len(n.CollapseKey) <= MaxCollapseKeyBytes {
 		return n.CollapseKey
@@ -78,8 +76,8 @@ func (n *Notification) collapseID() string {
 	return n.hashedCollapseKey()
 }
 
-// urgent reports whether the platforms are asked to deliver at once rather than
-// when it suits the device's battery. APNs refuses it for push type background.
+// urgent reports whether the platforms are asked to deliver at once rather than when it suits the
+// device's battery. APNs refuses this for push type background.
 func (n *Notification) urgent() bool {
 	return n.Priority != Bulk && n.PushType != PushBackground
 }
@@ -117,7 +115,7 @@ type apsAlert struct {
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
-	// Sound stands here for a Live Activity only.
+	// Sound is set only for a Live Activity; others have it in aps.
 	Sound string `json:"sound,omitempty"`
 }
 
@@ -154,7 +152,7 @@ func (n *Notification) apnsPayload(id string) ([]byte, error) {
 	return payload, nil
 }
 
-// aps derives the dictionary of that name; nil when the push type has none.
+// aps derives the dictionary aps; nil if the push type has none.
 func (n *Notification) aps() *aps {
 	switch n.pushType() {
 	case PushAlert:

@@ -9,12 +9,12 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// MaxFCMMessage is the most bytes of an FCM message for one kind of device, without
-// the token or FID: see checkFCMSize.
+// MaxFCMMessage is the maximum size in bytes of an FCM message for one kind of device, without the token
+// or FID: see checkFCMSize.
 const MaxFCMMessage = 4096
 
-// MaxFCMTTL is the longest FCM keeps a message: 28 days. A longer life is cut to
-// it when rendering. Source: FCM v1 REST reference, AndroidConfig.ttl.
+// MaxFCMTTL is the longest time that FCM stores a message: 28 days. Rendering shortens a longer time to
+// it. Source: FCM v1 REST reference, AndroidConfig.ttl.
 const MaxFCMTTL = 28 * 24 * time.Hour
 
 // RenderFCM renders the notification for one FCM target, which is an Android device, an
@@ -22,12 +22,11 @@ const MaxFCMTTL = 28 * 24 * time.Hour
 // that Validate accepts and that has an ID. The time from now to ExpiresAt becomes
 // android.ttl in whole seconds, rounded down, at most MaxFCMTTL.
 //
-// The derived message is "notification" (title, body, image), "data" with the ID
-// as "pushpace_id", and "android": priority "high", or "normal" for Bulk and for
-// push type background; the collapse key, which is also the shown notification's
-// tag, so that a newer one replaces it; sound, channel, and the badge as
-// notification_count. "apns" and "webpush" have the same for Apple devices and
-// browsers: see fcmAPNs and fcmWebPush. The raw block is laid over all of it.
+// The derived message is "notification" (title, body, image), "data" with the ID as "pushpace_id", and
+// "android": priority "high", or "normal" for Bulk and for push type background; the collapse key, which
+// is also the shown notification's tag, so that a newer notification replaces it; sound, channel, and the
+// badge as notification_count. "apns" and "webpush" have the same for Apple devices and browsers: see
+// fcmAPNs and fcmWebPush. The raw block is laid over all of it.
 //
 // The error is of type Faults when the message is too large.
 func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
@@ -48,8 +47,8 @@ func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
 	return FCMMessage{JSON: spliceJSON(address, message)}, nil
 }
 
-// fcmTTL returns the seconds from now until the notification expires, rounded down; ok
-// is false for one that never does.
+// fcmTTL returns the seconds from now until the notification expires, rounded down; ok is false if it
+// never expires.
 func (n *Notification) fcmTTL(now time.Time) (seconds string, ok bool) {
 	if n.ExpiresAt.IsZero() {
 		return "", false
@@ -138,8 +137,8 @@ func (n *Notification) largestFCMMessage(id string) ([]byte, error) {
 	return longest.fcmMessage(id, now)
 }
 
-// putID puts the ID where the raw block left it out: its data may be removed, and
-// a platform's own data replaces the message's.
+// putID puts the ID into the data: the raw block may have removed the message's data, or given a platform
+// data of its own, which replaces it.
 func putID(message map[string]any, id string) {
 	if _, ok := message["data"]; !ok {
 		message["data"] = map[string]any{}
@@ -153,7 +152,7 @@ func putID(message map[string]any, id string) {
 	}
 }
 
-// fcmBody derives all but the parts for Apple devices and for browsers.
+// fcmBody derives the message without the parts for Apple devices and for browsers.
 func (n *Notification) fcmBody(id string, now time.Time) fcmBody {
 	data := make(map[string]string, len(n.Data)+1)
 	maps.Copy(data, n.Data)

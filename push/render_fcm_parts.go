@@ -87,9 +87,9 @@ func member(object map[string]any, name string) map[string]any {
 	return inner
 }
 
-// fcmAPNs derives the part for Apple devices. A message that shows nothing there is a
-// background push: nothing else wakes the app. Other push types than alert and background,
-// and a Live Activity, have headers alone: their payload is the raw block's.
+// fcmAPNs derives the part for Apple devices. A message that shows nothing on them is a background push:
+// nothing else wakes the app. Push types other than alert and background, and a Live Activity, have only
+// headers: the raw block has their payload.
 func (n *Notification) fcmAPNs(shown fcmShown, now time.Time) *fcmAPNs {
 	part := &fcmAPNs{Headers: map[string]string{}}
 	if !n.ExpiresAt.IsZero() {
@@ -107,7 +107,7 @@ func (n *Notification) fcmAPNs(shown fcmShown, now time.Time) *fcmAPNs {
 	payload := &fcmAPNsPayload{*n.aps()}
 	payload.Aps.Alert, payload.Aps.MutableContent = nil, 0
 	if shown.image != "" {
-		payload.Aps.MutableContent = 1 // the app's service extension fetches it
+		payload.Aps.MutableContent = 1 // the app's service extension fetches the image
 		part.Options = &fcmAPNsOptions{shown.image}
 	}
 	if shown.onApple {
@@ -117,7 +117,7 @@ func (n *Notification) fcmAPNs(shown fcmShown, now time.Time) *fcmAPNs {
 		payload.Aps.ContentAvailable = 1
 	}
 	if n.Subtitle != "" && (shown.title != "" || shown.body != "") {
-		// FCM does not say that it completes an alert.
+		// FCM does not document that it adds title and body to an alert.
 		payload.Aps.Alert = &apsAlert{Title: shown.title, Subtitle: n.Subtitle, Body: shown.body}
 	}
 	if payload.Aps != (aps{}) {
@@ -144,8 +144,7 @@ func (n *Notification) fcmWebPush(shown fcmShown, now time.Time) *fcmWebPush {
 	return part
 }
 
-// without leaves out the headers that the raw block has in another case, and returns nil
-// for a part that says nothing.
+// without leaves out the headers that the raw block has, in any case, and returns nil for an empty part.
 func (p *fcmAPNs) without(raw map[string]any) *fcmAPNs {
 	dropHeaders(p.Headers, member(raw, "apns"))
 	if len(p.Headers) == 0 && p.Payload == nil && p.Options == nil {

@@ -12,23 +12,23 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// MaxWebPushPayload is the most bytes of a Web Push payload before it is encrypted: push
-// services take 4096 bytes, of which the encryption needs 103. Source: RFC 8291, section 4.
+// MaxWebPushPayload is the maximum size in bytes of a Web Push payload before its encryption: push
+// services accept 4096 bytes, of which the encryption needs 103. Source: RFC 8291, section 4.
 const MaxWebPushPayload = 3993
 
-// MaxWebPushTTL is the maximum TTL of a message: 28 days, as for FCM. Rendering cuts a longer
-// life to it.
+// MaxWebPushTTL is the maximum TTL of a message: 28 days, as for FCM. Rendering shortens a longer time to
+// it.
 const MaxWebPushTTL = 28 * 24 * time.Hour
 
 // RenderWebPush renders the notification for one Web Push target. It expects a notification
 // that Validate accepts and that has an ID. The time from now to ExpiresAt becomes the TTL,
 // in whole seconds, rounded down, from 1 to MaxWebPushTTL.
 //
-// The derived payload is "notification" (title, body, image; data, with the ID as
-// "pushpace_id"; and as tag the collapse key or else the ID, so that a repeated push
-// replaces the first), and the badge as "app_badge". Subtitle, Sound, Thread, Channel
-// and Category have no counterpart. The raw block is laid over it; where that has a
-// notification.navigate, the payload is one of Declarative Web Push.
+// The derived payload is "notification" (title, body, image; data, with the ID as "pushpace_id"; and as
+// tag the collapse key or else the ID, so that a repeated push replaces the first), and the badge as
+// "app_badge". Subtitle, Sound, Thread, Channel and Category have no counterpart. The raw block is laid
+// over the payload; with a notification.navigate in the block, the payload is one of Declarative Web
+// Push.
 //
 // The error is of type Faults when the payload is too large.
 func (n *Notification) RenderWebPush(t Target, now time.Time) (WebPushMessage, error) {
@@ -53,9 +53,9 @@ func (n *Notification) RenderWebPush(t Target, now time.Time) (WebPushMessage, e
 	return m, nil
 }
 
-// hashedCollapseKey is the topic under which a push service keeps only the newest message of
-// a subscription: the same for the same collapse key of the user, "" without one. Apple
-// refuses some lengths; it takes 32 characters.
+// hashedCollapseKey is the topic under which a push service keeps only the newest message of a
+// subscription: the same for the same collapse key of the user, "" without one. Apple refuses some
+// lengths, and accepts 32 characters.
 func (n *Notification) hashedCollapseKey() string {
 	if n.CollapseKey == "" {
 		return ""
@@ -127,7 +127,7 @@ func (n *Notification) navigates() bool {
 	return !isEmpty(notification["navigate"])
 }
 
-// putWebPushID puts the ID where the raw block left it out.
+// putWebPushID puts the ID into the data, which the raw block may have removed.
 func putWebPushID(payload map[string]any, id string) {
 	for _, name := range []string{"notification", "data"} {
 		inner, ok := payload[name].(map[string]any)
@@ -148,7 +148,7 @@ func (n *Notification) titledForWebPush() bool {
 	}
 	derived, err := strictjson.Encode(n.webPushBody(""))
 	if err != nil {
-		return true // rendering says so
+		return true // rendering reports the error
 	}
 	payload, err := overlay(derived, n.WebPush)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// A platform may have several push services, each with servers of its own. Workers have a
-// route for each, so that a service that is down, slow or over quota delays no other. A
-// service is named PLATFORM:SERVICE; a platform with a single one is its own.
+// A platform may have several push services, each with servers of its own. Workers have a route for each,
+// so that a service that is down, slow or over quota delays no other. A service is named
+// PLATFORM:SERVICE; a platform with a single service has the same name as the service.
 //
-// FIDs have a route of their own beside FCM's: if many registration tokens of an app are dead,
-// only targets with a token wait. FCM's delays close both, as project and quota are the same.
+// FCM has one route for tokens and one for FIDs: if many registration tokens of an app are dead, only
+// targets with a token wait. FCM's delays close both routes, as they share a project and its quota.
 
 // FCMFID is FCM for targets with a FID.
 const FCMFID Platform = "fcm:fid"
@@ -24,7 +24,7 @@ const (
 	WebPushOther   Platform = "webpush:other"
 )
 
-// webPushServices are all of them, with their hosts, as HostAmong reads them.
+// webPushServices are all push services of browsers, with their hosts, as HostAmong reads them.
 var webPushServices = []struct {
 	name  Platform
 	hosts []string

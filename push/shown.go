@@ -31,7 +31,7 @@ func (n *Notification) shownByAPNs() bool {
 	}
 	derived, err := strictjson.Encode(apnsBody{Aps: n.aps()})
 	if err != nil {
-		return true // rendering says so
+		return true // rendering reports the error
 	}
 	raw := n.APNs
 	if absent(raw) {

@@ -10,14 +10,13 @@ var fcmDevices = []struct{ part, name string }{
 	{"android", "Android"}, {"apns", "Apple devices"}, {"webpush", "browsers"},
 }
 
-// checkFCMSize checks a message without its token or FID. FCM makes another message of it for
-// the kind of the device, and refuses that one beyond 4096 bytes
-// ("Android message is too big"). It counts names and values of the payload. Here the
-// whole JSON counts but for headers and for texts that the device's own part replaces,
-// which is a little stricter.
-// Sources: FCM, "Customize a message across platforms"; firebase-admin-go, issue 580.
+// checkFCMSize checks a message without its token or FID. FCM derives a message for the kind of device,
+// and refuses a derived message of more than 4096 bytes ("Android message is too big"). It counts names
+// and values of the payload. checkFCMSize counts the whole JSON without headers and without texts that
+// the device's part replaces, which is a little stricter. Sources: FCM, "Customize a message across
+// platforms"; firebase-admin-go, issue 580.
 func checkFCMSize(message []byte) error {
-	if len(message) <= MaxFCMMessage { // as nearly all
+	if len(message) <= MaxFCMMessage { // as nearly all messages
 		return nil
 	}
 	largest, device := 0, ""
@@ -41,7 +40,7 @@ func checkFCMSize(message []byte) error {
 	return nil
 }
 
-// reduceTo removes from a message all that does not count for the device of a part.
+// reduceTo removes from a message all members that do not count for the devices of the part.
 func reduceTo(message map[string]any, part string) {
 	for _, d := range fcmDevices {
 		if d.part != part {

@@ -13,8 +13,7 @@ import (
 // Dead whether the notification then is a dead letter.
 type State = store.State
 
-// The states. Every accepted notification is Waiting until it ends in exactly one of the
-// others.
+// The states. Every accepted notification is Waiting until it ends in exactly one of the other states.
 const (
 	Waiting       State = store.Waiting
 	Delivered     State = store.Delivered     // at least one target's provider took it
@@ -25,21 +24,21 @@ const (
 	Cancelled     State = store.Cancelled
 	Superseded    State = store.Superseded
 	Muted         State = store.Muted    // its user, its category or both are muted
-	Digested      State = store.Digested // part of another's push
+	Digested      State = store.Digested // another notification's push carries it
 )
 
 // DefaultRetention is how long an ID is known if no retention is given.
 const DefaultRetention = store.DefaultRetention
 
-// ErrConflict means that the ID belongs to another notification: of another user, or with
-// other content. Nothing was enqueued.
+// ErrConflict means that the ID belongs to a notification of a different user, or with different content.
+// Nothing was enqueued.
 var ErrConflict = store.ErrConflict
 
 // ErrUnknownID means that no notification has that ID, or that its retention is over.
 var ErrUnknownID = store.ErrUnknownID
 
-// A Ref names a notification by its ID, and if several users have that ID, by App, User or both.
-// "" is any.
+// A Ref names a notification by its ID, and if several users have that ID, by App, User or both. ""
+// matches any.
 type Ref = store.Ref
 
 // ErrAmbiguous means that notifications of several users have that ID, in different shards:
@@ -81,22 +80,22 @@ type Status struct {
 	// NotBefore and ExpiresAt are the notification's; zero for none.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Deferrals is the number of deferrals; Until, Scope and Rule are the last one's.
+	// Deferrals is the number of deferrals; Until, Scope and Rule describe the last.
 	Deferrals int       `json:"deferrals"`
 	Until     time.Time `json:"until,omitzero"`
 	Scope     string    `json:"scope,omitempty"`
 	Rule      string    `json:"rule,omitempty"`
 	// Attempts is the number of sends: 1 for a notification that was delivered at once.
 	Attempts int `json:"attempts"`
-	// FirstAttempt is the end of the first of them.
+	// FirstAttempt is the end of the first attempt.
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
 	// Outcomes are the last outcome of each target, in the order of the targets.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
-	// Error is the last attempt's.
+	// Error is the error of the last attempt.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
-	// Into is, for a Digested notification, the ID of the one that carries it. Told is the
-	// number of others in its own push; while it waits, the number so far.
+	// Into is the ID of the notification that carries a Digested one. Told is the number of other
+	// notifications that this one's push carries; while it waits, the number so far.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
 	// Job is the state of its asynq job: pending, active, scheduled or retry; empty
@@ -109,11 +108,11 @@ type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
 	// TokenEnd is the end of the target's token or FID: see Hint.
 	TokenEnd string `json:"token_end,omitempty"`
-	// Kind and Reason are the outcome's; "" if no push to it is known.
+	// Kind and Reason describe the outcome; "" if no push to the target is known.
 	Kind   string `json:"kind,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Ambiguous is true if the provider may have accepted it: its answer was lost, or
-	// the worker that sent it crashed.
+	// Ambiguous is true if the provider may have accepted a push: its answer was lost, or the worker that
+	// sent it crashed.
 	Ambiguous bool `json:"ambiguous,omitempty"`
 	// ProviderID is the provider's ID of the accepted push: APNs' apns-id, FCM's
 	// message name.
@@ -148,11 +147,11 @@ func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 	return s, nil
 }
 
-// Cancel ends a waiting notification. A running worker gives its slot in the user's limits back
-// within about a second, also if this process crashes. Cancel returns ErrUnknownID, an
-// *EndedError, ErrUnderWay, or an *AmbiguousError if several users have the ID. It returns a
-// *CarriesError if the notification carries others of its digest. After another error the
-// notification may be cancelled or not; calling Cancel again is safe.
+// Cancel ends a waiting notification. A running worker gives the notification's slot in the user's limits
+// back within about a second, also if this process crashes. Cancel returns ErrUnknownID, an *EndedError,
+// ErrUnderWay, or an *AmbiguousError if several users have the ID. It returns a *CarriesError if the
+// notification's push carries others of its digest. After another error the notification may be cancelled
+// or not; calling Cancel again is safe.
 func (p *Producer) Cancel(ctx context.Context, id string) error {
 	return p.CancelOf(ctx, Ref{ID: id})
 }
@@ -162,8 +161,8 @@ func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
 	return p.cancel(ctx, ref, false)
 }
 
-// CancelWithOthers is CancelOf for a notification that carries others of its digest, too. The
-// others are then not sent either.
+// CancelWithOthers is CancelOf, and also cancels a notification with a push that carries others. They are
+// then not sent either.
 func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref) error {
 	return p.cancel(ctx, ref, true)
 }
@@ -180,6 +179,6 @@ func (p *Producer) cancel(ctx context.Context, ref Ref, others bool) error {
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	_ = store.LeaveToWorkers(ctx, []*store.Taken{taken}) // else it takes a little longer
+	_ = store.LeaveToWorkers(ctx, []*store.Taken{taken}) // if it fails, the slot is free a little later
 	return nil
 }

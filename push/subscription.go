@@ -29,7 +29,7 @@ var (
 	errAuth   = errors.New("must be base64url of 16 bytes")
 )
 
-// PublicKey returns P256DH. Its error does not hold it.
+// PublicKey returns P256DH. The error does not contain the key.
 func (k *Keys) PublicKey() (*ecdh.PublicKey, error) {
 	raw, ok := decodeKey(k.P256DH)
 	if !ok {
@@ -42,7 +42,7 @@ func (k *Keys) PublicKey() (*ecdh.PublicKey, error) {
 	return key, nil
 }
 
-// Secret returns Auth. Its error does not hold it.
+// Secret returns Auth. The error does not contain the secret.
 func (k *Keys) Secret() ([]byte, error) {
 	raw, ok := decodeKey(k.Auth)
 	if !ok || len(raw) != authBytes {
@@ -81,9 +81,9 @@ func (k *Keys) check(at func(string) string, f *Faults) {
 	}
 }
 
-// Endpoint reads the endpoint of a Web Push subscription: https, port 443, a host name, no user
-// and no fragment. The URL's host is in lower case, without port and final dot, as HostAmong
-// expects it. The error holds nothing of the endpoint.
+// Endpoint reads the endpoint of a Web Push subscription: https, port 443, a host name, no user and no
+// fragment. The URL's host is in lower case, without port and final dot, as HostAmong expects it. The
+// error contains nothing of the endpoint.
 func Endpoint(text string) (*url.URL, error) {
 	if len(text) > MaxEndpointBytes {
 		return nil, fmt.Errorf("is %d bytes, at most %d are taken", len(text), MaxEndpointBytes)

@@ -35,12 +35,12 @@ func (n *Notification) checkAddresses(f *Faults) {
 	}
 }
 
-// isRegistrationToken reports whether s is certainly a registration token of FCM: a colon and
-// APA91 follow the FID with which most begin. Other tokens give false.
+// isRegistrationToken reports whether s is certainly a registration token of FCM: most begin with a FID,
+// a colon and APA91. It returns false for other tokens.
 func isRegistrationToken(s string) bool { return strings.Contains(s, ":APA91") }
 
-// apnsTokenDigits is the minimum number of hexadecimal digits in a device token of APNs. Tokens
-// of FCM of that length have other characters.
+// apnsTokenDigits is the minimum number of hexadecimal digits in a device token of APNs. FCM's tokens of
+// at least that length also have other characters.
 const apnsTokenDigits = 64
 
 // otherToken returns the kind of a text that is no token or FID of APNs or FCM; "" if it may be

@@ -30,10 +30,10 @@ const (
 	MaxCollapseKeyBytes = 64
 )
 
-// Validate returns all faults of the notification, as Faults, and nil for none. It
-// renders for each platform that has a target, to check the platforms' size limits. A
-// TTL or ExpiresAt beyond the longest that a platform stores is no fault: rendering
-// cuts it for FCM, APNs does so itself.
+// Validate returns all faults of the notification, as Faults, and nil for none. It renders for each
+// platform that has a target, to check the platforms' size limits. A TTL or ExpiresAt beyond the longest
+// time that a platform stores a message is no fault: rendering shortens it for FCM and Web Push, and APNs
+// does so itself.
 func (n *Notification) Validate() error {
 	f := n.faults()
 	n.checkEnds(&f)
@@ -168,7 +168,7 @@ func (n *Notification) checkTargets(f *Faults) {
 		seen = make(map[Target]int, len(n.Targets))
 	}
 	for i, t := range n.Targets {
-		// Pointers are built only where there is a fault: most have none.
+		// Pointers are built only for faults: most targets have none.
 		at := func(field string) string { return "/targets/" + strconv.Itoa(i) + field }
 		p := platformOf(t.Platform)
 		if p == nil {
@@ -196,7 +196,7 @@ func (n *Notification) checkTargets(f *Faults) {
 	}
 }
 
-// checkAddress checks that the target has a good token, or for FCM either that or a good FID.
+// checkAddress checks that the target has a valid token or, for FCM, either a valid token or a valid FID.
 func (p *platform) checkAddress(t Target, at func(string) string, f *Faults) {
 	field, problem := at("/token"), ""
 	switch {
@@ -313,7 +313,7 @@ func (n *Notification) checkTimes(f *Faults) {
 	}
 }
 
-// checkSpan rejects a new notification that expires before its NotBefore. A queued one ends as
+// checkSpan rejects a new notification that expires before its NotBefore. A queued notification ends as
 // expired.
 func (n *Notification) checkSpan(f *Faults) {
 	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(n.earliest()) {
@@ -334,7 +334,7 @@ func checkInstant(f *Faults, field string, t time.Time) {
 }
 
 func (n *Notification) checkRaw(f *Faults) {
-	for _, p := range slices.Backward(platforms) { // which is the order that callers know
+	for _, p := range slices.Backward(platforms) { // callers know the faults in this order
 		block := p.checkBlock(n, f)
 		if p.needs != nil {
 			p.needs(n, block, f)
@@ -342,7 +342,7 @@ func (n *Notification) checkRaw(f *Faults) {
 	}
 }
 
-// checkBlock returns the block decoded, nil when it is absent or no object.
+// checkBlock returns the decoded block; nil if it is absent or no object.
 func (p *platform) checkBlock(n *Notification, f *Faults) map[string]any {
 	raw := *p.block(n)
 	if absent(raw) {
@@ -357,8 +357,9 @@ func (p *platform) checkBlock(n *Notification, f *Faults) map[string]any {
 	return block
 }
 
-// surelyFits reports, without rendering, that no platform's payload can be too large: JSON needs
-// at most six bytes for one, and less than 1 kB around the values. If false, it may still fit.
+// surelyFits reports, without rendering, that no platform's payload can be too large: JSON needs at most
+// six bytes for a byte of a value, and less than 1 kB around the values. After false, all payloads may
+// still fit.
 func (n *Notification) surelyFits() bool {
 	if n.hasBlock() {
 		return false
@@ -373,8 +374,8 @@ func (n *Notification) surelyFits() bool {
 	return !slices.ContainsFunc(platforms, func(p *platform) bool { return size > p.most })
 }
 
-// sizeFaults renders for each platform that has a target, and returns the faults of sizes. With
-// only, it also returns other errors of rendering.
+// sizeFaults renders for each platform that has a target, and returns the faults of sizes. If only is
+// true, the notification has no other faults, and sizeFaults also returns other errors of rendering.
 func (n *Notification) sizeFaults(only bool) Faults {
 	var f Faults
 	if n.surelyFits() {
@@ -382,7 +383,7 @@ func (n *Notification) sizeFaults(only bool) Faults {
 	}
 	id := n.ID
 	if id == "" {
-		id = "00000000-0000-0000-0000-000000000000" // as long as the one to be generated
+		id = "00000000-0000-0000-0000-000000000000" // as long as a generated ID
 	}
 	for p := range n.targeted() {
 		_, err := p.largest(n, id)

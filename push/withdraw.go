@@ -30,7 +30,7 @@ func (g Group) Validate() error {
 	return nil
 }
 
-// Has reports whether the job's notification is of the group. One that cannot be read is not.
+// Has reports whether the job's notification is in the group; false for an unreadable job.
 func (g Group) Has(payload []byte) bool {
 	job, err := Decode(payload)
 	if err != nil {
@@ -50,12 +50,12 @@ func (g Group) Has(payload []byte) bool {
 
 // Withdrawn counts the results of a withdrawal.
 type Withdrawn struct {
-	// Ended notifications have ended as Cancelled.
+	// Ended is how many notifications have ended as Cancelled.
 	Ended int `json:"ended"`
-	// Carried notifications were in the digests of the Ended ones. They have ended before, as
-	// Digested, and are not sent now.
+	// Carried is how many were in the digests of the Ended ones. They had ended as Digested, and are not
+	// sent now.
 	Carried int `json:"carried"`
-	// InFlight notifications are being sent, or a worker asks the limiter for them.
+	// InFlight is how many are being sent, or checked by the limiter.
 	InFlight int `json:"in_flight"`
 }
 
@@ -67,8 +67,8 @@ func (w *Withdrawn) Count(done store.Withdrawn) {
 	}
 }
 
-// Withdraw ends a user's waiting notifications of the group, because the user has read them
-// elsewhere. It ends each as CancelWithOthers does. After an error some may have ended; calling it
+// Withdraw ends a user's waiting notifications of the group, because the user has read them elsewhere. It
+// ends each as CancelWithOthers does. After an error some notifications may have ended; calling Withdraw
 // again is safe.
 func (p *Producer) Withdraw(ctx context.Context, app, user string, g Group) (w Withdrawn, err error) {
 	if err := g.Validate(); err != nil {
@@ -78,7 +78,7 @@ func (p *Producer) Withdraw(ctx context.Context, app, user string, g Group) (w W
 	for after, more := "", true; more && err == nil; more = after != "" {
 		var done store.Withdrawn
 		done, err = at.Withdraw(ctx, app, user, after, g.Has, store.TakeOptions{State: Cancelled, Read: Contents, Carriers: true})
-		_ = store.LeaveToWorkers(ctx, done.Taken) // else it takes a little longer
+		_ = store.LeaveToWorkers(ctx, done.Taken) // if it fails, the slots are free a little later
 		w.Count(done)
 		after = done.Next
 	}
