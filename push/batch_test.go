@@ -18,8 +18,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A counted connection counts its round trips: how often it is written to once it has
-// been read from.
+// A counted connection counts its round trips: the writes that follow a read.
 type counted struct {
 	net.Conn
 	trips   *atomic.Int64
@@ -39,7 +38,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// mixed is a batch of n: of each priority, due and scheduled.
+// mixed returns a batch of n notifications, with all priorities, due and scheduled.
 func mixed(prefix string, n int) []*push.Notification {
 	batch := make([]*push.Notification, n)
 	for i := range batch {
@@ -53,7 +52,7 @@ func mixed(prefix string, n int) []*push.Notification {
 	return batch
 }
 
-// queued is how many jobs wait.
+// queued returns the number of waiting jobs.
 func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 	t.Helper()
 	at := shard.NewShards(client, "", 1)[0]
@@ -126,8 +125,8 @@ func TestBatchNeedsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// A cut has a client's connection end once, before it has written so many bytes more,
-// or when it is answered.
+// A cut ends a client's connection once: before it has written left more bytes, or when it gets an
+// answer.
 type cut struct {
 	net.Conn
 	left     *atomic.Int64 // to write; 0 for all

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// APNs gets the collapse key in a header, which carries no more than printable ASCII without
-// spaces at its ends. Jobs of an older producer have other keys too.
+// APNs gets the collapse key in a header, which can contain only printable ASCII without spaces at its
+// ends. Jobs of an older producer may also have other keys.
 func TestCollapseIDFitsInHeader(t *testing.T) {
 	t.Parallel()
 	for key, asItIs := range map[string]bool{

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// order is the notification that comes again.
+// order returns the notification that is enqueued again, changed.
 func order(id string, change func(*push.Notification)) *push.Notification {
 	n := &push.Notification{
 		ID: id, App: "shop", User: "ada", Category: "orders", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}, {Platform: push.FCM, Token: "t:1"}},
@@ -29,8 +29,8 @@ func order(id string, change func(*push.Notification)) *push.Notification {
 	return n
 }
 
-// A repeated ID is the same notification. With another user or content it is rejected, by
-// Enqueue and EnqueueAll, and nothing is queued.
+// A repeated ID means the same notification. With a different user or content, Enqueue and EnqueueAll
+// reject it and queue nothing.
 func TestEqualIDIsOneNotification(t *testing.T) {
 	same := map[string]func(*push.Notification){
 		"as it was":     nil,
@@ -98,8 +98,7 @@ func TestEqualIDIsOneNotification(t *testing.T) {
 	})
 }
 
-// inShardOfAda returns the name of another user, or app, with the same shard of 8 as ada: the first
-// of names.
+// inShardOfAda returns the first of names, another user or app, that has the same shard of 8 as ada.
 func inShardOfAda(names func(i int) (app, user string)) string {
 	for i := 0; ; i++ {
 		app, user := names(i)
@@ -112,8 +111,7 @@ func inShardOfAda(names func(i int) (app, user string)) string {
 	}
 }
 
-// If several users have an ID, the error has the choices. App and user, or one of them, select
-// one.
+// If several users have an ID, the error has the choices. App, user or both select a notification.
 func TestIDOfSeveralUsersIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -226,7 +224,7 @@ func TestLetterInShardOfAnotherUser(t *testing.T) {
 	}
 }
 
-// apart returns the refs with a suffix for each user, so that each is in another shard.
+// apart returns the refs with a suffix for each user, so that each is in a different shard.
 func apart(t *testing.T, client redis.UniversalClient, prefix string, refs ...push.Ref) []push.Ref {
 	t.Helper()
 	records := store.NewRecords(client, prefix, 0).WithShards(8)

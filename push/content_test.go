@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The digest of a content is stored as long as its ID is known, also across an update: with
-// another digest, the new build would reject a repeated notification.
+// The digest of a content is stored as long as its ID is known, also across an update: with a different
+// digest, the new build would reject a repeated notification.
 func TestContentDigestStays(t *testing.T) {
 	t.Parallel()
 	badge := 3

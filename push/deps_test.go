@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A producer links no provider's SDK, no asynq, and of this module nothing but the store
-// and the ground floor.
+// A producer links no provider's SDK and no asynq. Of this module it links only internal/store and
+// internal/base.
 func TestLinksNoSDK(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// liked is a notification with a digest.
+// liked returns a notification with a digest.
 func liked(id, title string) *Notification {
 	return &Notification{
 		ID: id, App: "shop", User: "u1", Category: "likes", Targets: []Target{{Platform: FCM, Token: "token"}, {Platform: APNs, Token: "ab"}}, Title: title, Body: "likes your photo",
@@ -51,7 +51,7 @@ func TestDigestIsValidated(t *testing.T) {
 	}
 }
 
-// longTargets are some with tokens of 2000 bytes.
+// longTargets returns n targets with tokens of 2000 bytes.
 func longTargets(n int) []Target {
 	all := targets(n)
 	for i := range all {
@@ -119,7 +119,8 @@ func TestDigestFits(t *testing.T) {
 	}
 }
 
-// The push has the carrier's content if the newest one's does not fit the carrier's targets.
+// The push has the carrier's content if the newest notification's content does not fit the carrier's
+// targets.
 func TestDigestOfOtherPlatforms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -143,8 +144,8 @@ func TestDigestOfOtherPlatforms(t *testing.T) {
 	}
 }
 
-// Without titles, or without room for them, a digest's text has the number. A blank text is
-// replaced by the newest one's own.
+// Without titles, or without room for them, a digest's text has the number. A blank text is replaced by
+// the newest notification's own text.
 func TestDigestOfNoTitles(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3000)

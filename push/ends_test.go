@@ -44,7 +44,7 @@ func TestNamesWithSpaceAtEndAreRefused(t *testing.T) {
 	}
 }
 
-// An older Producer accepted such names, and nothing that was accepted is lost.
+// An older Producer accepted names with a space at the end, and its jobs must not be lost.
 func TestJobWithSpaceAtEndOfNameIsDecoded(t *testing.T) {
 	t.Parallel()
 	n := sample()

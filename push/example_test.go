@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// redisAddress is where a Redis answers while the examples run.
+// redisAddress returns the address of a Redis for the examples.
 func redisAddress() string {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -44,7 +44,7 @@ func Example() {
 	// Output: order-4711-shipped known before: false
 }
 
-// A notification that is not valid is refused with all that is wrong with it.
+// An invalid notification is refused with all of its faults.
 func ExampleProducer_Enqueue_faults() {
 	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
 	defer client.Close()
@@ -64,8 +64,8 @@ func ExampleProducer_Enqueue_faults() {
 	// /targets/0/token must be hexadecimal: it is an APNs device token
 }
 
-// A producer that knows its apps refuses a mistyped one at once. Without WithApps it would
-// be taken, and end as a dead letter.
+// A producer that knows its apps refuses a mistyped app at once. Without WithApps the notification would
+// be accepted, and end as a dead letter.
 func ExampleProducer_WithApps() {
 	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
 	defer client.Close()
@@ -78,7 +78,7 @@ func ExampleProducer_WithApps() {
 	// Output: /app: is not one of the configuration's apps: kiosk, shop; did you mean shop?
 }
 
-// Many at once take one round trip, and each has its own result.
+// Many notifications take one round trip, and each has its own result.
 func ExampleProducer_EnqueueAll() {
 	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
 	defer client.Close()
@@ -100,7 +100,7 @@ func ExampleProducer_EnqueueAll() {
 	// refused: /user: is missing
 }
 
-// A notification that waits can be looked at, and cancelled.
+// The status of a waiting notification can be read, and the notification cancelled.
 func ExampleProducer_Cancel() {
 	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
 	defer client.Close()

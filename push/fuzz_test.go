@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// Whatever decodes is encoded again without loss, and nothing panics.
+// A payload that can be decoded is encoded again without loss. No payload causes a panic.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(jobV1Golden))
 	f.Add([]byte(`{"notification":null,"v":1}`))
@@ -42,8 +42,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// plain returns the job with its instants in UTC and its blocks compact, so that
-// only differences that mean something are left.
+// plain returns the job with its instants in UTC and its blocks compact, so that only significant
+// differences are left.
 func plain(t *testing.T, j *Job) Job {
 	n := *j.Notification
 	n.NotBefore, n.ExpiresAt = n.NotBefore.UTC(), n.ExpiresAt.UTC()
@@ -60,8 +60,8 @@ func plain(t *testing.T, j *Job) Job {
 	return Job{&n, j.AcceptedAt, j.Replay, j.Digested}
 }
 
-// A notification that Validate accepts is encoded, decoded and rendered within the limits. The
-// rendered messages hold the ID.
+// A notification that Validate accepts is encoded, decoded and rendered within the limits. The rendered
+// messages contain the ID.
 func FuzzValidateAndRender(f *testing.F) {
 	f.Add("Shipped", "<b>&\u2028", "k", "v", "", "collapse", uint8(0), `{"aps":{"category":"C"}}`, `{"data":null}`, ``, "", "", "")
 	f.Add("", "", "k", "", PushLiveActivity, "", uint8(2), everyAPS, everyFCM, ``, "", "", "")
@@ -135,7 +135,7 @@ func FuzzValidateAndRender(f *testing.F) {
 	})
 }
 
-// Parse accepts no repeated name, in any reading of the names, and does not panic.
+// Parse accepts no repeated name, in any spelling, and does not panic.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}]}`, `{"app":"a","App":"b"}`, `{"data":{"k":"1","k":"2"}}`,

@@ -17,8 +17,8 @@ func job() *Job {
 	return &Job{Notification: n, AcceptedAt: noon.Add(-time.Minute + time.Microsecond)}
 }
 
-// The bytes of version 1 are on queues: Decode must read them, and Encode must write the same
-// bytes for a job of version 1.
+// Queues have jobs with these bytes of version 1: Decode must read them, and Encode must write the same
+// bytes.
 const jobV1Golden = `{"v":1,"accepted_at":"2026-11-20T11:59:00.000001Z","notification":{"id":"order-4711-shipped","app":"shop","user":"u1","category":"orders","priority":"default","targets":[{"platform":"apns","token":"00fc13adff785122"},{"platform":"fcm","token":"dGVzdA:APA91b"}],"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there","badge":3,"sound":"default","image":"https://example.com/a.png","thread":"orders","channel":"orders","data":{"order":"4711"},"collapse_key":"order-4711","expires_at":"2026-11-20T12:00:00Z"}}`
 
 func TestEncodeGolden(t *testing.T) {
@@ -190,7 +190,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The error of a text that is no JSON has the place in it, also after other texts.
+// The error of an invalid JSON text has the position of the error, also after earlier valid texts.
 func TestWhereJSONEnds(t *testing.T) {
 	t.Parallel()
 	for range 10 {

@@ -79,8 +79,8 @@ func TestNotBeforeLocalIsRefused(t *testing.T) {
 	}
 }
 
-// A producer's zone applies to notifications without one. The same notification with and without
-// that zone is one notification.
+// A producer's zone applies to notifications without a zone. With or without that zone, the same ID means
+// the same notification.
 func TestProducerTimeZoneIsDefault(t *testing.T) {
 	t.Parallel()
 	p := newProducer(t).WithTimeZone("Europe/Berlin")
@@ -108,8 +108,8 @@ func valid() *push.Notification {
 	return &push.Notification{App: "shop", User: "ada", Title: "Good morning", Targets: []push.Target{{Platform: push.FCM, Token: "token"}}}
 }
 
-// A job keeps the notification's zone, also an invalid one of another program: workers replace
-// it.
+// A job keeps the notification's zone, even an invalid zone that a different program wrote: workers
+// replace it.
 func TestJobTimeZoneIsNotValidated(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)

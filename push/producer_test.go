@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// newProducer answers a producer on a database of its own.
+// newProducer returns a producer on its own database.
 func newProducer(t *testing.T) *push.Producer {
 	t.Helper()
 	options := redistest.Shared(t).Options()
@@ -23,7 +23,7 @@ func newProducer(t *testing.T) *push.Producer {
 	return push.NewProducer(client, "", 0)
 }
 
-// Enqueue and EnqueueAll reject a nil notification and one that has expired.
+// Enqueue and EnqueueAll reject a notification that is nil, expired or invalid.
 func TestEnqueueRefuses(t *testing.T) {
 	t.Parallel()
 	p := newProducer(t)
@@ -50,8 +50,8 @@ func TestEnqueueRefuses(t *testing.T) {
 	}
 }
 
-// A notification that is handed over again after its end, since the answer was
-// lost, is known: it was accepted in time.
+// After a lost answer, a notification that is enqueued again after its expiry is known: it was accepted
+// in time.
 func TestEnqueueAgainAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	p := newProducer(t)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The file has raw blocks that FCM takes and refuses. The stand-in's test reads it too.
+// The file has raw blocks that FCM accepts and refuses. The stand-in's test reads the file too.
 func TestFCMBlockIsValidatedLikeFCM(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/fcm_forms.json")
@@ -29,9 +29,8 @@ func TestFCMBlockIsValidatedLikeFCM(t *testing.T) {
 	}
 }
 
-// Validate rejects a FID that is certainly something else. It never decides between a token and
-// a FID: each is accepted in the other's form unless it is certainly the other. A queued FID is
-// sent.
+// Validate rejects a FID that is certainly something else. It does not decide between a token and a FID:
+// a FID is accepted as a token, and most tokens as a FID. A queued FID is sent.
 func TestFIDOfAnotherKindIsRejected(t *testing.T) {
 	t.Parallel()
 	for fid, holds := range map[string]string{
@@ -64,8 +63,8 @@ func TestFIDOfAnotherKindIsRejected(t *testing.T) {
 	}
 }
 
-// Validate refuses a text that is certainly no token of FCM. A queued notification with
-// one is still sent to its other targets.
+// Validate refuses a text that is certainly no token of FCM. A queued notification with such a token is
+// still sent to its other targets.
 func TestTokenOfAnotherKindIsRefused(t *testing.T) {
 	t.Parallel()
 	for token, holds := range map[string]string{

@@ -10,7 +10,7 @@ func fcmBlock(raw string) func(*Notification) {
 	return func(n *Notification) { n.FCM = json.RawMessage(raw) }
 }
 
-// A member of a raw block in the wrong place is refused, and the fault names the right one.
+// A member of a raw block in the wrong place is refused, and the fault names the right place.
 func TestMisplacedFieldIsRefusedWithItsPlace(t *testing.T) {
 	t.Parallel()
 	apns := func(raw string) func(*Notification) { return func(n *Notification) { n.APNs = json.RawMessage(raw) } }
@@ -65,7 +65,7 @@ func TestMisplacedFieldIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-// Beside aps and in a payload for browsers, an app has names of its own.
+// Beside aps and in a payload for browsers, an app may have its own names.
 func TestOwnNamesInRawBlocksAreAccepted(t *testing.T) {
 	t.Parallel()
 	n := sample()

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// If the password of Redis has changed, each result of a batch says so, also on a client of the
-// producer's own.
+// If the password of Redis has changed, each result of a batch has the error, also on a client with a
+// name.
 func TestBatchWhereRedisRefusesTheConnection(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -216,8 +216,8 @@ func TestRenderFCM(t *testing.T) {
 	}
 }
 
-// The last byte that fits is taken by Validate and by rendering, one more by
-// neither; the ID that is yet to be generated counts.
+// Validate and rendering accept a notification of the maximum size, and neither accepts one more byte. An
+// ID that is not generated yet counts.
 func TestSizeLimits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -77,11 +77,11 @@ func TestSchemaHasTheFieldsOfTheCode(t *testing.T) {
 	}
 }
 
-// schemaType is the type that the schema gives a field of type t.
+// schemaType returns the type that the schema must have for a field of type t.
 func schemaType(t reflect.Type) any {
 	switch {
 	case t == reflect.TypeFor[*Digest](), t == reflect.TypeFor[*Keys]():
-		return nil // of its own, or null
+		return nil // its own type, or null
 	case t.Kind() == reflect.Pointer:
 		return []any{"integer", "null"}
 	case t.Kind() == reflect.Map, t == reflect.TypeFor[json.RawMessage]():

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An alert that shows nothing on one of its platforms is refused; one that was
-// queued before it could be is still delivered.
+// An alert that shows nothing on one of its platforms is refused. If an older version has queued it, it
+// is still delivered.
 func TestAlertNeedsContent(t *testing.T) {
 	t.Parallel()
 	apns, fcm := []Target{{Platform: APNs, Token: "ab"}}, []Target{{Platform: FCM, Token: "t"}}

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// Half a character is refused wherever it stands: read, two names would be one.
+// A lone surrogate is refused everywhere: decoding would make two different names equal.
 func TestLoneSurrogates(t *testing.T) {
 	t.Parallel()
 	for text, lone := range map[string]bool{

@@ -14,9 +14,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Concurrent callers share calls of the script, on a Redis that loses the script meanwhile, and
-// then on one with counts of another type. Each gets its own result: of two with the same ID one
-// is new.
+// Concurrent callers share calls of the script, on a Redis that loses the script meanwhile, and then on a
+// Redis with counts of the wrong type. Each caller gets its own result: of two with the same ID, only one
+// notification is new.
 func TestEnqueuedTogether(t *testing.T) {
 	t.Parallel()
 	base := redistest.Start(t).Client(t)

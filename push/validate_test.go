@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// sample is a valid notification for both platforms that uses every common field.
+// sample returns a valid notification for APNs and FCM that uses every common field.
 func sample() *Notification {
 	badge := 3
 	return &Notification{
@@ -26,14 +26,14 @@ func sample() *Notification {
 	}
 }
 
-// only leaves the sample one platform's target.
+// only removes the sample's targets on other platforms.
 func only(p Platform) func(*Notification) {
 	return func(n *Notification) {
 		n.Targets = slices.DeleteFunc(n.Targets, func(t Target) bool { return t.Platform != p })
 	}
 }
 
-// silent leaves the sample nothing to show.
+// silent removes all content that the sample shows.
 func silent(pushType string) func(*Notification) {
 	return func(n *Notification) {
 		n.PushType = pushType
@@ -257,7 +257,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// No fault repeats a token or a text.
+// No fault contains a token or a text of the notification.
 func TestFaultsHoldNoSecret(t *testing.T) {
 	t.Parallel()
 	n := sample()
@@ -277,7 +277,7 @@ func TestFaultsHoldNoSecret(t *testing.T) {
 	}
 }
 
-// targets are n different ones on FCM.
+// targets returns n different targets on FCM.
 func targets(n int) []Target {
 	ts := make([]Target, n)
 	for i := range ts {
@@ -316,7 +316,7 @@ const everyFCM = `{
 			"title-loc-args":["a"],"subtitle-loc-key":"k","subtitle-loc-args":["a"],"action-loc-key":"k","launch-image":"l","summary-arg":"a"},
 			"badge":1,"sound":"s","interruption-level":"passive"},"custom":{"a":1}}}}`
 
-// A notification for which surelyFits is true fits, with any content.
+// A notification fits, with any content, if surelyFits returns true.
 func TestSurelyFits(t *testing.T) {
 	t.Parallel()
 	badge := math.MaxInt

@@ -22,7 +22,7 @@ func browser() Target {
 	return Target{Platform: PlatformWebPush, Token: testURL, Keys: &Keys{P256DH: testP256DH, Auth: testAuth}}
 }
 
-// forBrowsers is the sample for a browser alone.
+// forBrowsers returns the sample with only a browser as its target.
 func forBrowsers() *Notification {
 	n := sample()
 	n.Targets = []Target{browser()}
@@ -117,7 +117,7 @@ func TestRenderWebPush(t *testing.T) {
 	}
 }
 
-// The topic is the user's and the key's, and of a form that all services take.
+// The topic depends on the user and the key, and has a form that all services accept.
 func TestWebPushTopic(t *testing.T) {
 	t.Parallel()
 	of := func(app, user, key string) string {
@@ -231,7 +231,7 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 	}
 }
 
-// A job with a browser's target or block, or a digest, is of version 2, and no other changes.
+// A job with a browser's target or block, or a digest, has version 2. Other jobs keep version 1.
 func TestEncodeOfVersion2(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -266,7 +266,7 @@ func TestEncodeOfVersion2(t *testing.T) {
 	}
 }
 
-// The hint of an endpoint follows from all of it and not from the keys, that of a token is its
+// The hint of an endpoint depends on the whole endpoint and not on the keys. The hint of a token is its
 // end.
 func TestHint(t *testing.T) {
 	t.Parallel()

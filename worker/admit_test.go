@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A notebook is a limiter that records its requests, and grants each one without Books.
+// A notebook is a limiter that records its requests, and grants each one that does not set SlotOnly.
 type notebook struct {
 	throttle.Planner
 	asked []throttle.Request
@@ -44,8 +44,8 @@ type lasting struct{}
 func (lasting) Valid() bool               { return true }
 func (lasting) Lost(context.Context) bool { return false }
 
-// A delivery takes its permit before it asks the limiter. Its call books slots for the deliveries behind
-// it that get no permit.
+// A delivery takes its permit before it asks the limiter. Its call also books slots for the later
+// deliveries that get no permit.
 func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// With concurrent producers, cancels and a worker, each audit is balanced. At rest it is exact.
+// While producers, cancels and a worker run, each audit is balanced. At rest it is exact.
 func TestAuditInMotion(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)

@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Of a burst, enqueued in one call, the limits grant the first notifications, and the others wait in
-// their order.
+// The limits grant the first notifications of a burst, which is enqueued in one call. The others wait in
+// the order of the call.
 func TestBurstIsAdmittedInOrder(t *testing.T) {
 	client := oneRedis(t)
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ func TestBurstIsAdmittedInOrder(t *testing.T) {
 			for n := range c.jobs {
 				want = append(want, id(user, n))
 			}
-			// The granted ones leave in any order: one without a connection in time is
-			// admitted again.
+			// The granted notifications leave in any order: without a connection in time, a notification
+			// is admitted again.
 			slices.Sort(line[:c.first])
 			if !slices.Equal(line, want) {
 				t.Errorf("%d of %d go at once: %v", c.first, c.jobs, line)

@@ -22,8 +22,8 @@ func (reply) RedisError()     {}
 
 const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory'.")
 
-// If Redis refuses writes, the reason is Redis and not the provider. A delivery for several routes
-// skips only the full ones.
+// If Redis refuses writes, the reason is Redis and not the provider. A delivery for several routes skips
+// only the full routes.
 func TestFitReportsReason(t *testing.T) {
 	t.Parallel()
 	senders := map[push.Platform]providers.Sender{push.APNs: nil, push.FCM: nil}
@@ -71,7 +71,7 @@ func TestFailedAcquireFreesExpectedRoom(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 2000 { // more than may come at once
+	for range 2000 { // more than a bulkhead may expect at once
 		at := queue.NewServer(queue.Config{Records: new(store.Shard), Budget: queue.NewBudget(8), RedisLog: slog.New(slog.DiscardHandler)})
 		d := &delivery{Notification: new(push.Notification), at: at, queue: "q", routes: []*route.Route{full}, outcomes: make([]outcome, 1), arrived: func() {}}
 		a := new(admission)

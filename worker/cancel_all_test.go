@@ -37,8 +37,8 @@ func (r *rig) controlOn(own redis.UniversalClient) *control.Control {
 	return r.rests(control.New(own, store.NewRecords(own, "", 0), limiter, r.options.Limits))
 }
 
-// line enqueues n+1 notifications of the user, and waits until one is sent and n are deferred. It returns
-// the deferred ones.
+// line enqueues n+1 notifications of the user, and waits until the first is sent and n are deferred. It
+// returns the n deferred notifications.
 func (r *rig) line(user string, categories []string, n int) (refs []push.Ref) {
 	r.t.Helper()
 	all := make([]*push.Notification, n+1)
@@ -72,7 +72,7 @@ func (r *rig) exact(cancelled, waiting int) {
 }
 
 // One call ends all of a user's waiting notifications, with few scripts and no limiter checks of their
-// jobs. The one in flight stays.
+// jobs. The notification in flight stays.
 func TestCancelAllOfUserIsOneCall(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
@@ -108,7 +108,7 @@ func TestCancelAllOfUserIsOneCall(t *testing.T) {
 	r.apns.Recover()
 }
 
-// Single cancels take two scripts each, and one more a second.
+// A single cancel takes two scripts; a further script runs once a second.
 func TestSingleCancelsAreCheap(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
@@ -157,8 +157,8 @@ func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle
 	return p.Planner.Replan(ctx, all)
 }
 
-// CancelAll removes the notifications of each user and category in one call. The rest get earlier slots
-// without a gap, and each line is placed again about once.
+// CancelAll removes the notifications of each user and category in one call. The other notifications get
+// earlier slots without a gap, and each line is placed again about once.
 func TestCancelAllReschedulesTheRestOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	stop := r.start()

@@ -85,8 +85,8 @@ func TestFailedSlotReleaseDelaysNoOtherUser(t *testing.T) {
 	}
 }
 
-// dying returns a hook that simulates a crash. It passes on that many commands, loses the answer to
-// the last of them, and fails all later ones.
+// dying returns a hook that simulates a crash. It passes on left commands, loses the answer to the last
+// of them, and fails all later commands.
 func dying(left *atomic.Int64) redistest.Around {
 	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
 		if name := cmds[0].Name(); name == "hello" || name == "client" { // of a new connection

@@ -19,7 +19,7 @@ func collapsing(id, category string) *push.Notification {
 	return n
 }
 
-// A newer notification with the same collapse key takes over the older one's slot, and the older one
+// A newer notification with the same collapse key takes over the slot of the older notification, which
 // ends.
 func TestCollapse(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
@@ -49,7 +49,7 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-// A paused notification does not take over the older one's slot, which is given back.
+// A newer notification that is paused does not take over the older one's slot, which is given back.
 func TestHeldSuccessorInheritsNoSlot(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	log := r.logs()
@@ -67,7 +67,8 @@ func TestHeldSuccessorInheritsNoSlot(t *testing.T) {
 	}
 }
 
-// A newer notification also supersedes an older one of another category, but no other user's.
+// A newer notification also supersedes an older one of a different category, but not that of a different
+// user.
 func TestCollapseKeepsTheNewest(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{}, map[string]throttle.Policy{
 		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
@@ -81,9 +82,9 @@ func TestCollapseKeepsTheNewest(t *testing.T) {
 	r.deferred("older")
 	other := collapsing("other", "slow")
 	other.User = "u2"
-	r.enqueue(other) // another user's
+	r.enqueue(other) // of a different user
 	r.settled(2)
-	r.enqueue(collapsing("newer", "")) // of another category, and so at once
+	r.enqueue(collapsing("newer", "")) // of a different category, and so at once
 	counts := r.settled(4)
 	if counts.Ended[push.Superseded] != 1 || len(r.pushed("older")) != 0 || len(r.pushed("newer")) != 1 || len(r.pushed("other")) != 1 {
 		t.Errorf("counts %+v, pushed %+v", counts, r.pushed(""))
@@ -114,8 +115,8 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 	return decision, err
 }
 
-// An older notification that is claimed when the newer one comes keeps its slot until its next visit,
-// and ends then. The newer one waits for its own slot.
+// An older notification that is claimed when the newer one comes keeps its slot until its next visit, and
+// ends then. The newer notification waits for its own slot.
 func TestCollapseOfClaimedNotification(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), throttle.Policy{MinGap: time.Hour}, nil)
 	limiter := &slowLimiter{Planner: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}

@@ -60,7 +60,7 @@ func TestCancelShortlyBeforeTheSlot(t *testing.T) {
 	}
 }
 
-// Concurrent requeues of dead letters that are rejected again lose none.
+// Concurrent requeues of dead letters, which are rejected again, lose no notification.
 func TestConcurrentRequeuesLoseNothing(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusRequestEntityTooLarge, Delay: 5 * time.Millisecond})
@@ -75,7 +75,7 @@ func TestConcurrentRequeuesLoseNothing(t *testing.T) {
 		wg.Go(func() {
 			for range 8 {
 				for i := range n {
-					// it may have no letter at the moment, or its last job still
+					// it may have no dead letter at the moment, or still have its last job
 					_ = r.producer.Requeue(context.Background(), fmt.Sprintf("back-%d", i))
 				}
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// crashed leaves the notification's job as a worker does that crashes after the admission, before
-// it records anything. times is the number of crashes.
+// crashed leaves the notification's job like a worker that crashes after the admission, before it records
+// anything. times is the number of crashes.
 func (r *rig) crashed(n *push.Notification, times int) {
 	r.t.Helper()
 	scopes := r.options.Limits.Scopes(n.App, n.User, n.Category)
@@ -159,7 +159,7 @@ func TestRequeuedLetterStaysAmbiguous(t *testing.T) {
 	}
 }
 
-// A push that a shutdown cuts off may have been sent.
+// A push that a shutdown cuts off is ambiguous: the provider may have accepted it.
 func TestPushCutByShutdownIsAmbiguous(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.ShutdownTimeout = 300 * time.Millisecond

@@ -22,7 +22,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// standing waits until exactly one pause of that kind is listed, and returns it.
+// standing waits until exactly one pause is listed and has the kind, and returns it.
 func (r *rig) standing(kind pause.Kind) pause.Pause {
 	r.t.Helper()
 	var found pause.Pause
@@ -82,7 +82,7 @@ func TestWrongKeyStopsOnlyItsWorker(t *testing.T) {
 	r.with(sender)
 	wrong := r.run()
 	first := 0
-	wait(t, func() bool { // until the worker with the wrong key gets one of them
+	wait(t, func() bool { // until the worker with the wrong key gets a notification
 		r.enqueue(to(fmt.Sprint("first-", first), devices(first, apple)...))
 		first++
 		return statusOf(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"

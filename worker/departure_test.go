@@ -46,7 +46,7 @@ func TestLatePushIsAdmittedAgain(t *testing.T) {
 		"it is another worker's": func(r *rig) {
 			workers := home(r.client).Key("signs")
 			own := r.client.ZRange(r.t.Context(), workers, 0, -1).Val()
-			must(r.t, r.client.ZAdd(r.t.Context(), workers, redis.Z{Score: 0, Member: own[0]}).Err()) // as another one does
+			must(r.t, r.client.ZAdd(r.t.Context(), workers, redis.Z{Score: 0, Member: own[0]}).Err()) // as another worker does
 			wait(r.t, func() bool { return r.client.ZCard(r.t.Context(), workers).Val() == 2 })
 		},
 	} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// layers maps each package below worker to the ones of them that it may import.
+// layers maps each package below worker to the packages below worker that it may import.
 var layers = map[string][]string{
 	"clock":      {},
 	"queue":      {"clock"},

@@ -22,7 +22,7 @@ func like(id string) *push.Notification {
 	return n
 }
 
-// joins enqueues the notification, and checks that it joins the other one.
+// joins enqueues the notification, and checks that it joins the notification into.
 func (r *rig) joins(n *push.Notification, into string) {
 	r.t.Helper()
 	r.enqueue(n)
@@ -49,8 +49,8 @@ func (r *rig) accounts() {
 	})
 }
 
-// The first notification leaves at once. One push with one slot stands for all that come while it waits for
-// the limit. Notifications of another key or category and critical ones do not join.
+// The first notification leaves at once. A second one waits for the limit; its push with one slot carries
+// all that come meanwhile. Critical notifications and those of a different key or category do not join.
 func TestDigest(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, every(time.Hour), nil)
@@ -125,7 +125,7 @@ func TestDigestOfABurst(t *testing.T) {
 	r.accounts()
 }
 
-// No notification joins a paused one, as that may leave as soon as the pause ends.
+// No notification joins a paused one, which may leave as soon as the pause ends.
 func TestDigestOfAPausedRoute(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
@@ -177,7 +177,7 @@ func TestCancelCarrier(t *testing.T) {
 	r.accounts()
 }
 
-// A dead letter contains the push of its whole digest, and a requeue sends that.
+// A dead letter contains the push of its whole digest, and a requeue sends this push.
 func TestDigestLetter(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()

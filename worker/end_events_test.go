@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// At the level debug the log has one line for each end, without a token; at info it has none.
+// At the level debug the log has a message for each end, without a token; at info it has no such message.
 func TestDebugLogsEachEnd(t *testing.T) {
 	client := oneRedis(t)
 	for i, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
@@ -55,7 +55,7 @@ func TestEachEndIsCounted(t *testing.T) {
 	key := queueKey(client, push.Default.Queue(), "t:spoiled")
 	message, err := client.HGet(t.Context(), key, "msg").Bytes()
 	must(t, err)
-	const payload = 2 // field of asynq's message: its last value counts
+	const payload = 2 // field of asynq's message: the last value of a field counts
 	message = protowire.AppendString(protowire.AppendTag(message, payload, protowire.BytesType), "{")
 	must(t, client.HSet(t.Context(), key, "msg", message).Err())
 	r.start()

@@ -19,8 +19,8 @@ import (
 
 func toFID(fid string) push.Target { return push.Target{Platform: push.FCM, FID: fid} }
 
-// Dead registration tokens of an app that has moved to FIDs hold no FID, and the operator reads
-// what may have happened.
+// Dead registration tokens of an app that has moved to FIDs delay no FID, and the operator reads what may
+// have happened.
 func TestSpikeOfDeadTokensSparesFIDs(t *testing.T) {
 	const tokens, fids = 140, 20
 	client := oneRedis(t)
@@ -71,7 +71,7 @@ func TestSpikeOfDeadTokensSparesFIDs(t *testing.T) {
 	}
 }
 
-// Dead FIDs in masses pause the FIDs alone.
+// Many dead FIDs pause only the FIDs.
 func TestSpikeOfDeadFIDsSparesTokens(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Concurrency = 2
@@ -87,8 +87,8 @@ func TestSpikeOfDeadFIDsSparesTokens(t *testing.T) {
 	}
 }
 
-// A delay that FCM asks for closes both of its routes in all workers, as project and quota are the
-// same. A resume of both opens them.
+// A delay that FCM asks for closes both of its routes in all workers, as they share a project and its
+// quota. A resume of both opens them.
 func TestFCMDelayClosesTokensAndFIDs(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Concurrency = 2
@@ -117,7 +117,7 @@ func TestFCMDelayClosesTokensAndFIDs(t *testing.T) {
 	}
 }
 
-// A report of a dead FID names it as FID. Logs and records hold no more than its end.
+// A report of a dead FID names it as FID. Logs and records contain only its last characters.
 func TestDeadFIDIsReported(t *testing.T) {
 	const fid = "deaddead1tRk2bX0mYw9sL"
 	r := newRig(t, oneRedis(t), unlimited)
@@ -145,7 +145,7 @@ func TestDeadFIDIsReported(t *testing.T) {
 	}
 }
 
-// A device's limit counts a FID and a token apart, even where the texts are equal.
+// A device's limit counts a FID and a token separately, even if their texts are equal.
 func TestDeviceLimitCountsFIDAndTokenApart(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.guardDevices(realMeter(t), time.Hour) // two to a device
@@ -165,8 +165,8 @@ func TestDeviceLimitCountsFIDAndTokenApart(t *testing.T) {
 	wait(t, func() bool { return r.overDevice("third", "over the device's limit 2/1h") })
 }
 
-// A newer notification with the same collapse key goes to its own FID, and a digest to the FID of
-// the one that carries it.
+// A newer notification with the same collapse key goes to its own FID, and a digest to the FID of its
+// carrier.
 func TestCollapseAndDigestKeepFIDs(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// 1,500 rejected notifications of one app leave room in Redis: another app's are accepted and
-// delivered, and the sums are exact.
+// 1,500 rejected notifications of one app leave memory in Redis: the notifications of a second app are
+// accepted and delivered, and the sums are exact.
 func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 	t.Parallel()
 	const rejected, bound = 1500, 100
@@ -22,7 +22,7 @@ func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 	r.start()
 	r.enqueue(to("before"))
 	r.settled(1)
-	limit := usedMemory(t, r) + 3<<20 // the dead letters of all are 5 MB
+	limit := usedMemory(t, r) + 3<<20 // dead letters of all of them would be 5 MB
 	must(t, client.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err())
 	body := strings.Repeat("x", 2000)
 	for batch := range rejected / 100 {

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A full line rejects a new notification. A critical or a requeued one waits without a slot.
+// A full line rejects a new notification. A critical or requeued notification waits without a slot.
 func TestFullLineRejectsNewNotification(t *testing.T) {
 	const most = 3
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
@@ -39,7 +39,7 @@ func TestFullLineRejectsNewNotification(t *testing.T) {
 	}
 }
 
-// After a pause all notifications that it held leave within the limit, though fewer may hold slots.
+// After a pause all paused notifications leave within the limit, although not all of them may hold slots.
 func TestPausedNotificationsExceedFullLine(t *testing.T) {
 	const gap, most, n = 200 * time.Millisecond, 3, 8
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))

@@ -31,7 +31,7 @@ func plain(id string, change func(n *push.Notification)) []byte {
 	return text
 }
 
-// byHand writes a task as a port of asynq in another language does.
+// byHand writes a task like a port of asynq to another language.
 func byHand(t *testing.T, client redis.UniversalClient, queue, id string, payload []byte) {
 	t.Helper()
 	var message []byte
@@ -116,9 +116,9 @@ func TestIntakeAcceptsPlainAsynqTasks(t *testing.T) {
 		must(t, client.LPush(t.Context(), shard.QueueKey(normal, "pending"), "no-hash", "no-message", "no-task").Err())
 
 		r.start()
-		r.start() // both lead until they have found each other
+		r.start() // both lead until each has seen the other's heartbeat
 		counts := r.settled(len(sent) + len(reasons))
-		wait(t, func() bool { return left(t, client) == 1 }) // the later one
+		wait(t, func() bool { return left(t, client) == 1 }) // the task that is due later
 		if counts.Accepted != int64(len(sent)) || counts.Ended[push.Delivered] != int64(len(sent)) || counts.Malformed != int64(len(reasons)) {
 			t.Errorf("%+v", counts)
 		}
@@ -174,7 +174,7 @@ func TestPausedIntakeKeepsTasks(t *testing.T) {
 	r.settled(n + 1)
 }
 
-// A task stays on the intake if Redis fails to accept it. The log reports that once.
+// A task stays on the intake if Redis fails to accept it. The log reports the error once.
 func TestIntakeKeepsTasksDuringRedisError(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -201,7 +201,7 @@ func TestIntakeKeepsTasksDuringRedisError(t *testing.T) {
 }
 
 // asynq's tools list, count, delete, archive and run the jobs of a shard's queues. If they delete a job,
-// its notification waits until it is cancelled, and the audit misses the job.
+// its notification waits until it is cancelled, and the audit reports the missing job.
 func TestAsynqToolsManageShardQueues(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)

@@ -32,8 +32,9 @@ func TestStuckProviderDelaysOnlyItsOwn(t *testing.T) {
 	r.apns.Recover()
 }
 
-// An idle worker sends about 20 commands a second, five of them to the intake. On a Cluster it polls
-// the intake's three queues one by one, which takes ten more. The bound allows for the short count.
+// An idle worker sends about 20 commands a second, five of them to the intake. On a Cluster it polls the
+// intake's three queues one by one, which takes ten more commands. The bound allows for the short time of
+// counting.
 func TestIdleWorkerSendsFewCommands(t *testing.T) {
 	client := oneRedis(t)
 	sent := redistest.Count(client, redistest.Any)

@@ -64,7 +64,7 @@ func TestEndOfStopContextRequeuesJobs(t *testing.T) {
 	if err := w.Stop(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("all has ended: %v", err)
 	}
-	must(t, w.Stop(t.Context())) // it ends nevertheless, long before the minute
+	must(t, w.Stop(t.Context())) // the worker ends nevertheless, long before the minute
 	r.apns.Recover()
 	r.start()
 	r.settled(1)

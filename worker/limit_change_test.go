@@ -67,7 +67,8 @@ func (r *rig) went(user, category string, n int) {
 	}
 }
 
-// apart checks that each admission after that time was at least a period after the one before it.
+// apart checks that each admission after the given time was at least a period after the previous
+// admission.
 func (r *rig) apart(user, scope string, after time.Time, period time.Duration) {
 	r.t.Helper()
 	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: user, Scopes: []throttle.Scope{{Name: scope}}})
@@ -141,8 +142,8 @@ func TestRaisedLimits(t *testing.T) {
 	}
 }
 
-// A raised limit of a category in one app gives all its users there earlier slots. Users with their own
-// overrides keep theirs, and so do other apps.
+// A raised limit of a category in one app gives earlier slots to all users of the app. Users with their
+// own overrides, and other apps, keep their slots.
 func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 	const users, n = 4, 2
 	r, o := tuned(t, oneRedis(t), throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
@@ -156,7 +157,7 @@ func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 		other := to(fmt.Sprint("other", i))
 		other.App, other.User, other.Category = "apple", "u0-", "news"
 		r.enqueue(other)
-		if i == 0 { // of two at once either may be first
+		if i == 0 { // if both are enqueued at once, either may be first
 			wait(t, func() bool { return len(r.pushed("other0")) == 1 })
 		}
 	}
@@ -212,7 +213,7 @@ func TestPoliciesCostNoCommands(t *testing.T) {
 		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2]}, Policy: every(2 * time.Millisecond), By: "ann"}))
 	}
 	r.start()
-	began := time.Now() // before and after the reads of the count, to allow for all
+	began := time.Now() // took includes the reads of the count
 	before := ofLimits.Load()
 	for i := range n {
 		notification := to(fmt.Sprint("n", i))

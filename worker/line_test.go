@@ -73,7 +73,7 @@ func (r *lineRig) check(t *testing.T, want ...[]int) {
 }
 
 // A user's jobs are decided in the order of acceptance, whichever is ready first. Jobs that wait share a
-// call, and another user's do not wait for them.
+// call, and jobs of other users do not wait for them.
 func TestLineDecidesInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLineDecidesInOrder(t *testing.T) {
 		first, third, second, fourth := r.taken("u", 1), r.taken("u", 3), r.taken("u", 2), r.taken("u", 4)
 		other := r.taken("other", 9)
 		r.decideAll(t.Context(), third, fourth, second, other)
-		r.answers <- 1 // the other's
+		r.answers <- 1 // for other
 		synctest.Wait()
 		r.decideAll(t.Context(), first)
 		for range 2 {
@@ -111,8 +111,8 @@ func TestCategoriesHaveSeparateLines(t *testing.T) {
 	})
 }
 
-// A job that ends without asking does not delay the jobs behind it. One that is not ready delays them for
-// at most turnTimeout.
+// A job that ends without asking does not delay the jobs behind it. A job that is not ready delays them
+// for at most turnTimeout.
 func TestLinePassesStuckJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,8 @@ func TestLinePassesStuckJob(t *testing.T) {
 	})
 }
 
-// If the asking job is cancelled, the others ask again. All get an error of the limiter.
+// If the asking job is cancelled, the other jobs ask again. An error of the limiter goes to all jobs of
+// the call.
 func TestLineAsksAgainAfterCancelledCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

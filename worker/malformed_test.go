@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A task with a key of the wrong type is set aside from every list, and no other one is lost or delayed.
+// A task with a key of the wrong type is set aside from every list, and no other task is lost or delayed.
 func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -31,7 +31,7 @@ func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 	soon.NotBefore = time.Now().Add(500 * time.Millisecond)
 	r.enqueue(soon)
 	past := redis.Z{Score: float64(time.Now().Add(-5 * time.Minute).Unix())}
-	for _, set := range []string{"scheduled", "retry"} { // due before all others
+	for _, set := range []string{"scheduled", "retry"} { // due before all other jobs
 		past.Member = "bad-" + set
 		must(t, client.Set(ctx, key+"t:bad-"+set, "x", 0).Err())
 		must(t, client.ZAdd(ctx, key+set, past).Err())

@@ -32,7 +32,7 @@ func (r *rig) ends(id string) (state push.State) {
 	return state
 }
 
-// muted checks that these end muted and are not sent.
+// muted checks that the notifications end muted and are not sent.
 func (r *rig) muted(ids ...string) {
 	r.t.Helper()
 	for _, id := range ids {
@@ -43,7 +43,7 @@ func (r *rig) muted(ids ...string) {
 }
 
 // A mute ends new and waiting notifications, and gives back their slots. Critical ones and exempt
-// categories pass, unless the mute is of all. After an unmute new ones wait as before.
+// categories pass, unless the mute is of all. After an unmute, new notifications wait as before.
 func TestMuted(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, every(time.Hour), map[string]throttle.Policy{"security": {Exempt: true}})
@@ -146,8 +146,8 @@ func TestMutedNotificationDoesNotSupersede(t *testing.T) {
 	}
 }
 
-// A failed notification ends muted and is not retried. One that was delivered to one of its targets ends
-// delivered.
+// A failed notification ends muted and is not retried. A notification that was delivered to one of its
+// targets ends delivered.
 func TestMuteEndsFailedNotification(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
@@ -169,8 +169,8 @@ func TestMuteEndsFailedNotification(t *testing.T) {
 	wait(t, func() bool { return r.slots() == 0 })
 }
 
-// A mute ends notifications in their visit: one that waits for the limiter is not sent, and one with a failed
-// push does not return to the queue.
+// A mute ends notifications during their visit: a notification that waits for the limiter is not sent,
+// and one with a failed push does not return to the queue.
 func TestMuteEndsClaimedNotifications(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	limiter := &slowLimiter{Planner: r.limiter, id: "asks", answered: make(chan struct{}), let: make(chan struct{})}
@@ -190,7 +190,7 @@ func TestMuteEndsClaimedNotifications(t *testing.T) {
 }
 
 // If a category is muted while no worker runs, all its waiting notifications end, each once, and so do
-// later ones. Other categories stay.
+// later notifications. Notifications of other categories stay.
 func TestMuteEndsAllWaitingNotifications(t *testing.T) {
 	client := oneRedis(t)
 	const many, others = 250, 5 // several pages

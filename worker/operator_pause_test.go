@@ -19,7 +19,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// pause pauses, and waits until a worker has logged it.
+// pause begins the pause, and waits until a worker has logged it.
 func (r *rig) pause(h pause.Pause, log *logged) {
 	r.t.Helper()
 	before := strings.Count(log.text(), "paused by an operator")
@@ -139,8 +139,8 @@ func TestLostPausesAndOverridesAreAnIncident(t *testing.T) {
 	}
 }
 
-// A notification that is due during a pause of its category gives its slot back. One that expires ends.
-// After the resume, a worker that starts later sends the rest.
+// A notification that is due during a pause of its category gives its slot back. A notification that
+// expires ends. After the resume, a worker that starts later sends the others.
 func TestCategoryPauseReleasesSlots(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"digest": every(time.Hour)})
@@ -165,7 +165,7 @@ func TestCategoryPauseReleasesSlots(t *testing.T) {
 	if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
 		t.Errorf("counts %+v", counts)
 	}
-	// a raised limit wakes the deferred one
+	// a raised limit wakes the deferred notification
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "digest"}, Policy: every(time.Millisecond), By: "ann"}))
 	digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "digest")}
 	wait(t, func() bool {
@@ -205,8 +205,8 @@ func TestPauseEndDuringEnqueueLosesNothing(t *testing.T) {
 	}
 }
 
-// A critical notification does not wait for the thousands of its route that return after a pause. Nor do
-// other routes.
+// A critical notification does not wait for the thousands of notifications of its route that return after
+// a pause. Other routes do not wait either.
 func TestCriticalPassesResumedNotifications(t *testing.T) {
 	t.Parallel()
 	const n = 3000
@@ -236,7 +236,7 @@ func TestCriticalPassesResumedNotifications(t *testing.T) {
 	before := len(sent())
 	r.settled(n + 2)
 	among := slices.IndexFunc(sent(), func(e standin.Entry) bool { return e.Notification == "critical" })
-	// the claimed ones may leave before it
+	// claimed notifications may leave before it
 	if most := before + route.MaxClaimed(r.options.Concurrency); among > most {
 		t.Errorf("%d leave before it, want at most %d", among, most)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// Each end is in the stream once, and is posted to the app's webhook with a signature.
+// Each notification's end is in the stream once, and is posted to the app's webhook with a signature.
 func TestOutcomesReachProducer(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{

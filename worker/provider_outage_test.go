@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// enqueueRanked enqueues n notifications to APNs, each to another user, with alternating priorities.
+// enqueueRanked enqueues n notifications to APNs, each to a different user, with alternating priorities.
 func (r *rig) enqueueRanked(n int) {
 	r.t.Helper()
 	ranks := []push.Priority{push.Bulk, push.Default, push.Critical}
@@ -28,7 +28,7 @@ func (r *rig) enqueueRanked(n int) {
 }
 
 // After an outage of a provider, and after a second one, each notification is sent once. The wait costs
-// no attempt. worker/route tests how fast they return.
+// no attempt. worker/route tests how fast the notifications return.
 func TestHeldNotificationsReturnAfterOutage(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -68,14 +68,13 @@ func TestHeldNotificationsReturnAfterOutage(t *testing.T) {
 	if len(entries) != n || len(seen) != n {
 		t.Errorf("%d pushes of %d notifications, want %d", len(entries), len(seen), n)
 	}
-	// A route closes after ten failures and the pushes in flight, and then one fails a second.
+	// A route closes after ten failures and the pushes in flight. Then one push fails each second.
 	if looks := int64(2*(10+most+60) + 2*int(away/time.Second)); failed+again > looks {
 		t.Errorf("%d attempts have failed, want at most %d", failed+again, looks)
 	}
 }
 
-// A notification for two closed providers is sent to each one when that opens. The waits cost no
-// attempts.
+// A notification for two closed routes is sent on each route when it opens. The waits cost no attempts.
 func TestTwoClosedRoutesReopenSeparately(t *testing.T) {
 	t.Parallel()
 	const n, before = 20, 12
@@ -108,7 +107,7 @@ func TestTwoClosedRoutesReopenSeparately(t *testing.T) {
 	for i := range n {
 		id := fmt.Sprint("both-", i)
 		wait(t, func() bool { return r.record(id).State == push.Delivered })
-		if record := r.record(id); record.Attempts > 3 { // one for each, and one may have shown that APNs is down
+		if record := r.record(id); record.Attempts > 3 { // one for each route, and a failed one that showed that APNs is down
 			t.Errorf("%d attempts: %+v", record.Attempts, record)
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// manyAnHour retains the admissions of a test.
+// manyAnHour keeps the admissions of a test countable.
 var manyAnHour = throttle.Rate{Count: 1000, Period: time.Hour}
 
-// A failed push of a user does not change the order of the others, whether it is retried or not.
+// A failed push does not change the order of the user's other pushes, whether it is retried or not.
 func TestFailedPushKeepsOrderOfOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer standin.Answer
@@ -76,8 +76,8 @@ func TestFailuresInBurstKeepOrder(t *testing.T) {
 // burstID returns the ID of the nth notification of a burst.
 func burstID(burst, n int) string { return fmt.Sprintf("m%d-%03d", burst, n) }
 
-// leave enqueues a burst of one user's, of which fails get a failure first. It returns the order in which
-// the others were admitted.
+// leave enqueues a burst to one user; fails are the first answers to some of its pushes. It returns the
+// order in which the others were admitted.
 func (r *rig) leave(t *testing.T, burst, n int, fails map[int]standin.Answer) (order []string) {
 	t.Helper()
 	token := func(i int) string { return fmt.Sprintf("%032x%032x", burst, i) }

@@ -66,8 +66,8 @@ func TestOnePushServiceDown(t *testing.T) {
 	}
 }
 
-// A pause of a platform holds notifications to all of its push services, and a pause of a push service only
-// its own. A resume of one does not end the other.
+// A pause of a platform pauses notifications to all of its push services, and a pause of a push service
+// only its own. A resume of one does not end the other.
 func TestPausesOfPushServices(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.withBrowsers()
@@ -90,7 +90,7 @@ func TestPausesOfPushServices(t *testing.T) {
 	r.status("apple-2", inspect.ForPause)
 	_, err := r.control().Resume(t.Context(), one)
 	must(t, err)
-	r.status("google", inspect.ForPause) // by the other one
+	r.status("google", inspect.ForPause) // by the pause of all
 	_, err = r.control().Resume(t.Context(), all)
 	must(t, err)
 	for _, id := range []string{"google", "apple-2"} {
@@ -100,7 +100,8 @@ func TestPausesOfPushServices(t *testing.T) {
 	}
 }
 
-// Many dead endpoints of unknown hosts, which anyone may invent, do not delay others.
+// Many dead endpoints of unknown hosts, which anyone may invent, do not delay notifications to other
+// endpoints.
 func TestDeadEndpointsDelayNoOthers(t *testing.T) {
 	const n = 110 // a hundred would be a spike
 	r := newRig(t, oneRedis(t), unlimited)

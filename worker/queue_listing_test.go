@@ -42,8 +42,7 @@ func (r *rig) shares(sample int) map[inspect.Cause]inspect.Share {
 	return all
 }
 
-// Jobs that are cancelled while a list is paged move the rest of it, and the pages still contain all of
-// the rest.
+// Cancels during the paging of a list move the remaining jobs, and the pages still contain all of these.
 func TestQueuedPagesMissNothingDuringCancels(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	const n = 650

@@ -32,7 +32,8 @@ func inANight(t *testing.T, p throttle.Policy) (throttle.Policy, night) {
 }
 
 // A notification in quiet hours waits for their end, and its status says so even without a limiter. A
-// critical one does not wait, nor one of a category with its own hours or of a user in another zone.
+// critical notification does not wait, nor does one of a category with its own hours or of a user in a
+// different zone.
 func TestQuietHours(t *testing.T) {
 	client := oneRedis(t)
 	const gap = 2 * time.Second
@@ -94,7 +95,7 @@ func TestQuietHours(t *testing.T) {
 		t.Errorf("there wait %+v", line)
 	}
 
-	// another critical one waits for the gap, without a slot
+	// a second critical notification waits for the gap, without a slot
 	next := to("next")
 	next.Priority = push.Critical
 	r.enqueue(next)
@@ -114,7 +115,8 @@ func (r *rig) enqueueRaw(n *push.Notification) {
 	must(r.t, r.records.NewAcceptor().Enqueue(r.t.Context(), at.NewAcceptance(n.ID, push.Default.Queue(), payload, nil, store.Facts{App: n.App, User: n.User})))
 }
 
-// A notification that would expire in quiet hours ends at once. One that expires after their end waits.
+// A notification that would expire in quiet hours ends at once. A notification that expires after their
+// end waits.
 func TestExpiryInQuietHours(t *testing.T) {
 	policy, night := inANight(t, throttle.Policy{})
 	r := newRig(t, oneRedis(t), limits.New(policy, nil))
@@ -138,8 +140,8 @@ func TestExpiryInQuietHours(t *testing.T) {
 	}
 }
 
-// Notifications deferred by quiet hours leave after the end of these, spaced by the limits. One that
-// expires exactly at the end is not sent.
+// Notifications deferred by quiet hours leave after the end of the hours, spaced by the limits. A
+// notification that expires exactly at the end is not sent.
 func TestQuietHoursEnd(t *testing.T) {
 	const n, gap = 4, 100 * time.Millisecond
 	now := time.Now().UTC()
@@ -153,7 +155,7 @@ func TestQuietHoursEnd(t *testing.T) {
 	last := to("last")
 	last.User, last.ExpiresAt = "u2", ends
 	accepted := n
-	if _, err := r.producer.Enqueue(t.Context(), last); err == nil { // else it is over by now
+	if _, err := r.producer.Enqueue(t.Context(), last); err == nil { // else the quiet hours are over by now
 		accepted++
 	}
 	counts := r.settled(accepted)
@@ -169,8 +171,8 @@ func TestQuietHoursEnd(t *testing.T) {
 	}
 }
 
-// An override replaces the whole policy with its quiet hours. It reschedules its user's deferred
-// notifications earlier at once, and no other user's.
+// An override replaces the whole policy with its quiet hours. It at once reschedules the deferred
+// notifications of its user earlier, and of no other user.
 func TestOverrideEndsQuietHours(t *testing.T) {
 	const n = 3
 	policy, night := inANight(t, throttle.Policy{MinGap: time.Minute})

@@ -29,7 +29,7 @@ func nightly(t *testing.T) *limits.Policies {
 	)
 }
 
-// Quiet hours do not count as retry time: from an attempt at 21:59 to one at 08:00 it is 1 min.
+// Quiet hours do not count as retry time: from an attempt at 21:59 to an attempt at 08:00, 1 min counts.
 func TestQuietHoursDoNotCountAsRetryTime(t *testing.T) {
 	t.Parallel()
 	tokyo, err := zone.Load("Asia/Tokyo")
@@ -67,7 +67,7 @@ func TestQuietHoursDoNotCountAsRetryTime(t *testing.T) {
 	}
 }
 
-// A deferred job contains the end of the quiet hours that deferred it, in its user's zone.
+// A deferred job names the end of the quiet hours that deferred it, in its user's zone.
 func TestPostponeReportsEndOfQuietHours(t *testing.T) {
 	t.Parallel()
 	tokyo, err := zone.Load("Asia/Tokyo")

@@ -44,7 +44,7 @@ func TestQuotaOverrideWakesWaitingJobs(t *testing.T) {
 		}
 		return later == n-1
 	})
-	r.enqueue(to("flows")) // the waiting ones do not delay others
+	r.enqueue(to("flows")) // the waiting notifications do not delay other ones
 	wait(t, func() bool { return len(r.pushed("flows")) == 1 })
 	if sent := len(r.fcm.Ledger().Entries()); sent != 1 {
 		t.Errorf("%d were sent, and one may be in an hour", sent)

@@ -54,8 +54,8 @@ func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
 	r.enqueueTogether(all)
 }
 
-// A notification over quota waits for units, and spends no attempt and no slot. One to several devices
-// costs a unit for each.
+// A notification over quota waits for units, and spends no attempt and no slot. A notification to several
+// devices costs a unit for each device.
 func TestQuotaLimitsAllWorkers(t *testing.T) {
 	const n, families, devices, count, period = 30, 6, 5, 20, time.Second
 	const units = n + families*devices
@@ -88,7 +88,7 @@ func TestQuotaLimitsAllWorkers(t *testing.T) {
 	}
 }
 
-// On an exhausted quota, critical notifications leave before the waiting bulk ones.
+// With an exhausted quota, critical notifications leave before the waiting bulk notifications.
 func TestCriticalGoesFirstOnExhaustedQuota(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.meterFCM(throttle.Rate{Count: 60, Period: time.Minute}, 20)
@@ -102,7 +102,7 @@ func TestCriticalGoesFirstOnExhaustedQuota(t *testing.T) {
 	}
 }
 
-// The status of a notification over quota says so, and until when it waits.
+// The status of a notification over quota names the quota, and until when the notification waits.
 func TestStatusReportsQuotaWait(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -111,7 +111,7 @@ func TestStatusReportsQuotaWait(t *testing.T) {
 	const n = 40
 	r.enqueueAll(n, "over", func(*push.Notification) {})
 	operator := inspect.New(r.client, r.records, nil, r.options.Limits)
-	wait(t, func() bool { // all but those that are sent
+	wait(t, func() bool { // all but the sent notifications
 		list, err := operator.Waits(t.Context())
 		must(t, err)
 		for _, s := range list {
@@ -158,7 +158,7 @@ func TestThroughputLimitsCategory(t *testing.T) {
 	r.enqueueAll(n, "other", func(*push.Notification) {})
 	r.enqueueAll(2, "twice", func(n *push.Notification) { n.Category, n.User = "news", "twice" })
 	r.settled(2*n + 1)
-	wait(t, func() bool { // the other one of two has a slot in an hour
+	wait(t, func() bool { // the second one of "twice" has a slot in an hour
 		return len(r.timeline("twice").Bookings) == 1
 	})
 	var news []time.Time
@@ -232,7 +232,7 @@ func (r *rig) guardDevices(m meter.Meter, period time.Duration) {
 	}
 }
 
-// overDevice reports whether the notification waits for its device's limit, for that reason.
+// overDevice reports whether the notification waits for its device's limit with the reason why.
 func (r *rig) overDevice(id, why string) bool {
 	r.t.Helper()
 	status, err := inspect.New(r.client, r.records, nil, r.options.Limits).Status(r.t.Context(), push.Ref{ID: id})
@@ -241,8 +241,8 @@ func (r *rig) overDevice(id, why string) bool {
 	return w != nil && w.For == inspect.ForQuota && w.Reason == why && !w.Until.IsZero()
 }
 
-// A device's limit counts the pushes of all users and workers, including exempt and critical ones. More
-// pushes wait without an attempt or a slot. Other devices do not wait.
+// A device's limit counts the pushes of all users and workers, including exempt and critical ones.
+// Further pushes wait without an attempt or a slot. Other devices do not wait.
 func TestDeviceLimitHoldsForAllWorkers(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, map[string]throttle.Policy{"security": {Exempt: true}}))
 	r.guardDevices(realMeter(t), time.Hour)
@@ -278,7 +278,7 @@ func TestDeviceLimitHoldsForAllWorkers(t *testing.T) {
 	}
 }
 
-// A door is a meter that gives two units of a key, and any number once it is open.
+// A door is a meter that grants two units of a key, and any number once open is set.
 type door struct {
 	open atomic.Bool
 	mu   sync.Mutex

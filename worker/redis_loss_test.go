@@ -45,7 +45,7 @@ func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 			server.Restart(t)
 			wait(t, func() bool { return r.client.Ping(t.Context()).Err() == nil })
 			looks(2)
-			if c.want > 0 { // those reads may have failed for want of a connection
+			if c.want > 0 { // these reads may have failed without a connection
 				wait(t, func() bool { return strings.Contains(log.text(), "Redis has lost accepted notifications") })
 			}
 			told := log.text()

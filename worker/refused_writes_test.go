@@ -56,8 +56,8 @@ func TestRefusedWritesStopSending(t *testing.T) {
 	wait(t, func() bool { return strings.Contains(log.text(), "Redis writes again") })
 }
 
-// A sent notification holds its permit until its end is recorded: with one permit, no other one is sent
-// until then.
+// A sent notification holds its permit until its end is recorded: with one permit, no second notification
+// is sent until then.
 func TestPermitIsHeldUntilEndIsRecorded(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
@@ -76,7 +76,7 @@ func TestPermitIsHeldUntilEndIsRecorded(t *testing.T) {
 	<-begun
 	r.enqueue(to("second", apple))
 	key := queueKey(client, push.Default.Queue(), "retry")
-	wait(t, func() bool { // it waits for the permit, or returns to the queue without one
+	wait(t, func() bool { // the second waits for the permit, or returns to the queue without one
 		return statusOf(t, w, "shop", push.APNs).Queued == 1 || client.ZCard(t.Context(), key).Val() == 1 || len(r.pushed("second")) > 0
 	})
 	if n := len(r.pushed("second")); n != 0 {

@@ -166,8 +166,8 @@ func (r *rig) enqueueTogether(all []*push.Notification) {
 	}
 }
 
-// settled waits until n notifications have ended, and returns the counts. It fails if no further one ends
-// within eventually.Patience.
+// settled waits until n notifications have ended, and returns the counts. It fails if no further
+// notification ends within eventually.Patience.
 func (r *rig) settled(n int) (counts store.Counts) {
 	r.t.Helper()
 	for ended := int64(-1); ended < int64(n); {
@@ -218,7 +218,7 @@ func (r *rig) letter(id string) *store.Letter {
 	return letter
 }
 
-// pushed returns the accepted pushes of a notification, or of all for "".
+// pushed returns the accepted pushes of a notification; "" means all notifications.
 func (r *rig) pushed(id string) []standin.Entry {
 	entries := append(r.apns.Ledger().Entries(), r.fcm.Ledger().Entries()...)
 	entries = slices.DeleteFunc(entries, func(e standin.Entry) bool { return id != "" && e.Notification != id })

@@ -16,7 +16,7 @@ func (f *fakeTerm) Valid() bool             { return !f.doubtful }
 func (*fakeTerm) Lost(context.Context) bool { return false }
 
 // The first push of an admitted notification may start within departureTimeout, the others at any time.
-// While the term is in doubt, none may start.
+// While the term is in doubt, no push may start.
 func TestDeparture(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -87,7 +87,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// done returns the sums of all workers since then, from Redis and the snapshots.
+// done returns the sums of all workers since the given time, from Redis and the snapshots.
 func (r *rig) done(since time.Time) (sum control.Minute) {
 	r.t.Helper()
 	minutes, err := control.ReadMinutes(r.t.Context(), r.client, "", since, time.Now())

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// If another worker has delivered its job, a worker does not give the used slot back.
+// If a second worker has delivered a worker's job, the first worker does not give the used slot back.
 func TestOvertakenWorkerKeepsUsedSlot(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))

@@ -78,7 +78,7 @@ func TestProviderOutageLosesNothing(t *testing.T) {
 	if got := len(r.fcm.Ledger().Entries()); got != n {
 		t.Errorf("%d pushes to the other platform, want %d", got, n)
 	}
-	wait(t, func() bool { return r.slots() == n }) // waiting ones hold none
+	wait(t, func() bool { return r.slots() == n }) // waiting notifications hold no slots
 	attempts := 0
 	for i := range n {
 		record := r.record(fmt.Sprintf("down-%d", i))
@@ -87,7 +87,7 @@ func TestProviderOutageLosesNothing(t *testing.T) {
 		}
 		attempts += record.Attempts
 	}
-	// a few until the route closes, then one a second
+	// a few attempts until the route closes, then one a second
 	if most := 10 + int(time.Since(began)/time.Second); attempts > most {
 		t.Errorf("%d attempts while the provider is down, with %d notifications; want at most %d", attempts, n, most)
 	}
@@ -122,7 +122,7 @@ func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 	if counts.Ended[push.Delivered] != n || counts.Waiting() != n {
 		t.Errorf("counts %+v", counts)
 	}
-	// two at first, then one after each pause
+	// two requests at first, then one after each pause
 	if received, paused := r.apns.Count().Received, len(r.seen.closings()); received > int64(paused)+5 {
 		t.Errorf("%d requests in %d pauses, while the app is misconfigured", received, paused)
 	}
@@ -143,8 +143,8 @@ func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 	}
 }
 
-// If most tokens are dead, the app's environment is probably wrong. The route closes, and the remaining
-// tokens are kept.
+// If most tokens are dead, the app's environment is probably wrong. The route closes, and the tokens
+// after that are not reported dead.
 func TestDeadTokenSpikeClosesRoute(t *testing.T) {
 	const n = 140
 	client := oneRedis(t)
@@ -189,8 +189,8 @@ func (l *logged) text() string {
 	return l.b.String()
 }
 
-// If a notification's provider is paused at its slot, the notification gives the slot back, and one to the
-// user's other platform uses it.
+// If a notification's provider is paused at its slot, the notification gives the slot back, and a
+// notification to the user's other platform uses the slot.
 func TestPausedProviderReleasesSlot(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.hasten(100*time.Millisecond, time.Minute)
@@ -206,7 +206,7 @@ func TestPausedProviderReleasesSlot(t *testing.T) {
 		r.enqueue(trigger)
 	}
 	wait(t, func() bool { return len(r.seen.closings()) == 1 })
-	r.let(o) // it is woken
+	r.let(o) // the raised limit wakes it
 	wait(t, func() bool { return r.slots() == 1 })
 	r.enqueue(to("other", google))
 	r.settled(2)

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Notifications of an unknown category are counted, and the log names it once. With the policy refuse they
-// are rejected.
+// Notifications of an unknown category are counted, and the log names the category once. With the policy
+// refuse they are rejected.
 func TestUnknownCategory(t *testing.T) {
 	for policy, want := range map[limits.UnknownCategory]struct {
 		delivered int64

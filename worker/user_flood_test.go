@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A notification of another user leaves while most of an earlier flood is still on the queue. In the end
-// the whole flood is delivered, waits in its line, or is rejected.
+// A notification of a second user leaves while most of the first user's flood is still on the queue. In
+// the end the whole flood is delivered, waits in its line, or is rejected.
 func TestFloodDelaysNoOtherUser(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.MaxBooked = 20

@@ -54,8 +54,8 @@ func (s *waitingSender) at(id string) time.Time {
 	return s.came[id]
 }
 
-// One of 200 apps is stuck, with 20,000 waiting notifications. The other apps' leave at once, and the waiting
-// ones cost almost no CPU time.
+// One of 200 apps is stuck, with 20,000 waiting notifications. Notifications of the other apps leave at
+// once, and the waiting ones cost almost no CPU time.
 func TestStuckAppDelaysNoOthers(t *testing.T) {
 	const apps, waiting, fresh = 200, 20_000, 2000
 	r := newRig(t, realRedis(t), unlimited)
@@ -109,7 +109,7 @@ func TestStuckAppDelaysNoOthers(t *testing.T) {
 }
 
 // A route closes and opens repeatedly, with 10,000 waiting notifications, and each is sent once. When the
-// route closes, the pushes in flight fail, and while it is closed only the probes.
+// route closes, the pushes in flight fail. While it is closed, only the probes fail.
 func TestFlappingRouteSendsEachOnce(t *testing.T) {
 	const n, most, flaps, lasts = 10_000, 32, 10, 3 * time.Second
 	r := newRig(t, realRedis(t), unlimited)

@@ -33,7 +33,7 @@ type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
 	answers []int             // the next answers; then 204
-	got     []store.DeadToken // acknowledged ones
+	got     []store.DeadToken // the acknowledged tokens
 }
 
 // hangs in receiver.answers stands for no answer.
@@ -72,7 +72,7 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 	return r
 }
 
-// next returns the status of the next answer. If there is none left, it acknowledges the reports.
+// next returns the status of the next answer. If no answer is left, it acknowledges the reports.
 func (r *receiver) next(reported []store.DeadToken) (status int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +144,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 			t.Errorf("the log shows %s: %s", secret, log.text())
 		}
 	}
-	// one line for the first failure, with the cause, and one for its end
+	// one message for the first failure, with the cause, and one for its end
 	if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answered 500, not 2xx") ||
 		strings.Count(log.text(), "the webhook works again") != 1 {
 		t.Errorf("the log says %s", log.text())
@@ -156,7 +156,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 	}
 }
 
-// A report that a dead deliverer has claimed is posted by another one.
+// A report that a dead deliverer has claimed is posted by another deliverer.
 func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A withdrawal ends all waiting notifications of a user's group, and no others.
+// A withdrawal ends all waiting notifications of a user's group, and no other notifications.
 func TestWithdrawEndsAGroupWhereverItWaits(t *testing.T) {
 	type withdraw func(r *rig, g push.Group) (push.Withdrawn, error)
 	for name, withdraw := range map[string]withdraw{

@@ -36,9 +36,9 @@ func to(id string, targets ...push.Target) *push.Notification {
 func TestLimitPacesUser(t *testing.T) {
 	const n, gap = 8, 600 * time.Millisecond
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
-	r.options.Attempts = 1 // a deferral on the last attempt loses nothing
+	r.options.Attempts = 1 // a deferral is no attempt
 	r.enqueueMany("paced", n, apple)
-	r.start() // all are claimed at once, so that some return to the queue
+	r.start() // all jobs are claimed at once, so that some return to the queue
 	if counts := r.settled(n); counts.Booked != 0 {
 		t.Errorf("%d are booked", counts.Booked)
 	}
@@ -63,7 +63,7 @@ func TestLimitPacesUser(t *testing.T) {
 }
 
 // A second notification with a known ID is not delivered, whether the first one waits or has been
-// delivered. With another priority it is a conflict.
+// delivered. With a different priority it is a conflict.
 func TestKnownIDIsDeliveredOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	first := to("once")

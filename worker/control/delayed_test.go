@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Repeated calls for a key make one call, with the bookings of all.
+// Repeated calls for a key are merged into one call, with the bookings of all of them.
 func TestDelayedCallsAreMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

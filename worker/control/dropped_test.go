@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/store/storetest"
 )
 
-// Once a minute, one worker logs for each app how many dead letters were deleted since the app's
-// last line.
+// Once a minute, one worker logs for each app how many dead letters were deleted since the app's last
+// message.
 func TestLogDroppedOncePerAppAndMinute(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
@@ -45,7 +45,7 @@ func TestLogDroppedOncePerAppAndMinute(t *testing.T) {
 	drop("a:b", 7)
 	expect("a:b deleted=7 in_all=7", "mail deleted=2 in_all=2")
 	drop("mail", 3)
-	expect() // within the minute
+	expect() // nothing within the minute
 	must(t, client.Del(t.Context(), "pushpace:{dropped}:turn").Err())
 	expect("mail deleted=3 in_all=5")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Counts of several workers for a minute are added, and expire after a day.
+// The counts of several workers for a minute are summed, and expire after a day.
 func TestAddMinutesOfSeveralWorkers(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		at := time.Now().UTC().Truncate(time.Minute)

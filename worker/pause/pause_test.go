@@ -92,8 +92,8 @@ func TestOperatorPauses(t *testing.T) {
 	})
 }
 
-// The operator of an end stays readable while others end and begin pauses, until every worker has
-// read it; an ended pause uses none of the bound.
+// The operator of a pause's end stays readable while other pauses end and begin, until every worker has
+// read the end. An ended pause does not count in the bound.
 func TestOperatorOfEachEndIsKnown(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// During the migration of a hash slot, a dead worker's job may already be on another master than
-// the list that names it. The reap must not treat it as ended.
+// During the migration of a hash slot, a dead worker's job may already be on another master than the list
+// that names it. The reap must not treat the job as ended.
 func TestReapDuringSlotMigration(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)

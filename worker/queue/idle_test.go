@@ -50,8 +50,8 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 	return s
 }
 
-// rest waits until the server is idle: it listens for wake-ups, and each queue has the mark that
-// the last pulls of all servers found it empty.
+// rest waits until the server is idle: it listens for wake-ups, and each queue has the idle flag, as the
+// last pulls of all servers found the queue empty.
 func (s *idler) rest() {
 	s.t.Helper()
 	i := s.idle
@@ -214,7 +214,7 @@ func TestCriticalJobPassesBulkJobs(t *testing.T) {
 	s.expectHandled("critical")
 }
 
-// Bulk jobs are pulled while critical jobs keep coming.
+// Bulk jobs are pulled while critical jobs keep arriving.
 func TestBulkJobsAmongCriticalOnes(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
@@ -236,7 +236,7 @@ func TestBulkJobsAmongCriticalOnes(t *testing.T) {
 	t.Error("the bulk job waits for all critical ones")
 }
 
-// A lost or missing wake-up costs a poll.
+// After a lost or missing wake-up, the next poll finds the job.
 func TestLostWakeUpCostsAPoll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
@@ -267,7 +267,7 @@ func TestLostWakeUpCostsAPoll(t *testing.T) {
 	s.expectHandled("asynq's")
 }
 
-// All servers get each wake-up: a server without capacity does not keep it from others.
+// All servers get each wake-up: a server without capacity does not keep the wake-up from other servers.
 func TestAllServersGetWakeUp(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
@@ -285,7 +285,7 @@ func TestAllServersGetWakeUp(t *testing.T) {
 	free.expectHandled("critical")
 }
 
-// If Redis's ACL allows no channel, the server logs that and polls.
+// If Redis's ACL allows no channel, the server logs a warning and polls.
 func TestUserWithoutChannelsPolls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// losingPulls loses the replies to the next more pulls that return a job.
+// losingPulls loses the replies to the next pulls that return a job; more is how many.
 func losingPulls(more *atomic.Int32) redistest.Around {
 	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
 		err := next()
@@ -32,8 +32,8 @@ func losingPulls(more *atomic.Int32) redistest.Around {
 	}
 }
 
-// After a lost pull reply, the pulled job returns when its term ends, although its worker lives
-// and always has another claimed job.
+// After a lost pull reply, the pulled job returns when its term ends, although its worker lives and
+// always has a second claimed job.
 func TestJobOfLostPullReplyReturns(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, redistest.Own(t).Options())
@@ -109,8 +109,8 @@ func TestTermEndsAfterRedisError(t *testing.T) {
 }
 
 // A job does not end while its record says that the notification waits: a failover has undone the
-// settlement. It ends if the notification waits on another queue, as the job is not the
-// notification's then.
+// settlement. It ends if the notification waits on a different queue, as that queue has the
+// notification's job.
 func TestEndUndoneByFailoverLeavesJob(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

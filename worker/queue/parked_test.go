@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Jobs for a route without capacity are parked in the order of acceptance. New jobs of that route
-// are parked too until any worker has pulled the parked ones. Jobs of other routes pass.
+// Jobs for a route without capacity are parked in the order of acceptance. New jobs of the route are
+// parked too until any worker has pulled the parked jobs. Jobs of other routes pass.
 func TestParkedJobsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -44,8 +44,8 @@ type panics struct{}
 
 func (panics) Take(Job) Work { panic(new(panics)) }
 
-// A foreign message is parsed once, not from each of its positions: a pattern that backtracks
-// takes longer than a command may.
+// A foreign message is parsed once, not from each of its positions: a pattern that backtracks would take
+// longer than a command may.
 func TestHostileMessageIsPulled(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)

@@ -46,7 +46,7 @@ func (n *testWorker) signs() []string {
 	return dead
 }
 
-// established makes it a worker that has sent heartbeats for an hour.
+// established gives the worker an unbroken hour of heartbeats.
 func (n *testWorker) established() *testWorker {
 	n.last, n.since = time.Now(), time.Now().Add(-time.Hour)
 	return n
@@ -154,7 +154,7 @@ func TestJobsOfDeadWorkerReturn(t *testing.T) {
 	}
 }
 
-// A worker judges no others if it had no reply or its own heartbeat is old: Redis may have been
+// A worker judges no other worker if it had no reply or its own heartbeat is old: Redis may have been
 // unreachable, or its clock was set.
 func TestJudgingNeedsUnbrokenHeartbeats(t *testing.T) {
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestJudgingNeedsUnbrokenHeartbeats(t *testing.T) {
 	}
 }
 
-// One worker leads at a time: the first, by name, of the live ones.
+// One worker leads at a time: the live one with the first term by name.
 func TestFirstTermByNameLeads(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -211,7 +211,7 @@ func TestFirstTermByNameLeads(t *testing.T) {
 		all[1].keepAlive(ended, func() {}) // signs off
 		all[1] = nil
 		leads(2)
-		all[0] = dies // it was only stopped
+		all[0] = dies // it was only suspended
 		leads(0)
 		dies.liveness.term.Load().update(time.Time{}, false)
 		if dies.Leads() {
@@ -237,7 +237,7 @@ func TestEarlierTermMayLead(t *testing.T) {
 	}
 }
 
-// A full Redis accepts heartbeats, so that claimed jobs can be sent and settled there.
+// A full Redis accepts heartbeats, so that claimed jobs can still be sent and settled.
 func TestFullRedisTakesHeartbeat(t *testing.T) {
 	t.Parallel()
 	n := newTestWorker(t, redistest.Connect(t, redistest.Start(t).Options()))
@@ -247,7 +247,7 @@ func TestFullRedisTakesHeartbeat(t *testing.T) {
 	}
 }
 
-// A server that could not return all jobs does not sign off, so that others find them.
+// A server that could not return all jobs does not sign off, so that other workers find the jobs.
 func TestNoSignOffWithJobsLeft(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
@@ -263,8 +263,8 @@ func TestNoSignOffWithJobsLeft(t *testing.T) {
 	}
 }
 
-// A worker that others took for dead begins another term and drops the jobs that it pulled
-// before. It does not touch the jobs that others have now.
+// A worker that others took for dead begins a new term and drops the jobs of the old one. It does not
+// touch the jobs, which others have now.
 func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
@@ -302,7 +302,7 @@ func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 	}
 }
 
-// While the last heartbeat is not valid, Lost waits for the next one.
+// While the last heartbeat is not valid, Lost waits for the next heartbeat.
 func TestLostWaitsForNextHeartbeat(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// planning records the placed lines, and fails for all but news.
+// planning records the placed lines, and fails for all categories but news.
 type planning struct {
 	throttle.Planner
 	placed []string
@@ -25,7 +25,7 @@ func (p *planning) Replan(_ context.Context, all []throttle.Request) (throttle.F
 	return throttle.FollowUp{}, throttle.ErrUnavailable
 }
 
-// All lines of a user are placed again, and a failure is returned.
+// move places all lines of a user again, and returns a failure.
 func TestMovePlacesAllLines(t *testing.T) {
 	t.Parallel()
 	p := &planning{}

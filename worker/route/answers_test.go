@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// The status counts outcomes for 15 minutes and latencies for one to two.
+// The status counts outcomes of the last 15 minutes, and latencies of the last one to two minutes.
 func TestStatusCountsAnswers(t *testing.T) {
 	r, begin := new(Route), time.Unix(1_795_219_200, 0)
 	told := func(after time.Duration) (s Status) {

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The capacity is one for each free permit, and one waiter for each release in a second.
+// The capacity is one job for each free permit, and one waiter for each permit released in a second.
 func TestBulkheadCapacity(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_795_219_200, 0)
@@ -46,7 +46,7 @@ func TestBulkheadCapacity(t *testing.T) {
 	}
 }
 
-// After a closing there is one permit. A successful push adds one, a failed push halves them.
+// After a closing there is one permit. A successful push adds a permit, a failed push halves them.
 func TestPermitsGrowAfterClosing(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(4)
@@ -137,7 +137,7 @@ func TestPermitsByPriority(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(time.Millisecond) // the next ones wait for less
+			time.Sleep(time.Millisecond) // later waiters have waited for less
 			synctest.Wait()
 		}
 		come(push.Bulk, 100)
@@ -174,7 +174,7 @@ func TestPermitsByPriority(t *testing.T) {
 	})
 }
 
-// A cancelled waiter takes no permit, not even one that is given at that instant.
+// A cancelled waiter takes no permit, not even a permit that is given at the instant of the cancel.
 func TestCancelledWaiterTakesNoPermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestCancelledWaiterTakesNoPermit(t *testing.T) {
 	})
 }
 
-// A smaller bulkhead gives no permit until fewer are in use. A larger one gives permits to
-// waiters, except the reserved ones.
+// A bulkhead that shrinks gives no permit until fewer are in use. One that grows gives waiters the new
+// permits, except the reserved ones.
 func TestResizeBulkhead(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(64)
@@ -224,8 +224,8 @@ func TestResizeBulkhead(t *testing.T) {
 	inside(39, 0)
 }
 
-// demand returns twice the permits in use, or all when full. Without use it falls by half from one
-// renewal to the next.
+// demand returns twice the permits in use, or all when full. Without use the result halves at each
+// renewal.
 func TestBulkheadWants(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(64)

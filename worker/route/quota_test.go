@@ -33,7 +33,7 @@ func TestPullSkipsUsedUpQuota(t *testing.T) {
 		if got := bounds(push.Bulk); len(got) > 0 || !rs.CanUnpark(push.Bulk.Queue(), parked, paused, time.Now()) {
 			t.Errorf("with an unknown quota the bounds are %+v", got)
 		}
-		for range 2 { // the second one finds nothing
+		for range 2 { // the second Take finds nothing
 			rs.Units.Take(t.Context(), []meter.Need{{Pool: pool, Units: 1}}, meter.Ordinary, time.Millisecond)
 			synctest.Wait()
 		}

@@ -88,7 +88,7 @@ func (w *shopper) push(ctx context.Context) {
 		return
 	}
 	defer Release(needs)
-	time.Sleep(w.pauses()) // before it leaves, and as it is recorded
+	time.Sleep(w.pauses()) // before the push leaves, and while its end is recorded
 	defer func() { time.Sleep(w.pauses()) }()
 	pushing, _, over, ok := w.route.Within(ctx)
 	defer over()
@@ -222,8 +222,8 @@ func TestShareOfSuspendedProcess(t *testing.T) {
 	})
 }
 
-// Pushes of an expired lease send nothing by the next lease, and must all end before it begins:
-// the permits may be another worker's now.
+// Pushes of an expired lease must not continue in the next lease, and must all end before it begins:
+// another worker may have the permits now.
 func TestLeaseBeginsAfterPushesOfLastOne(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]time.Duration{"late renewal": 0, "late reply": 700 * time.Millisecond} {

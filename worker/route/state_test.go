@@ -121,7 +121,7 @@ func TestTroubleClosesRoute(t *testing.T) {
 	})
 }
 
-// Each refusal closes a route twice as long as the last one, until a push works.
+// Each refusal closes a route twice as long as the previous refusal, until a push works.
 func TestRefusalsDoubleClosing(t *testing.T) {
 	inState(t, func(r *stated) {
 		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, OperatorRecheck, OperatorRecheck} {
@@ -210,7 +210,7 @@ func TestOperatorPauseKeepsState(t *testing.T) {
 	})
 }
 
-// A token that helped to close the route is no probe while others may be.
+// A token that helped to close the route is no probe while other tokens may be probes.
 func TestSuspectTokenIsNoProbe(t *testing.T) {
 	inState(t, func(r *stated) {
 		now := time.Now()

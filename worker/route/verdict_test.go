@@ -34,8 +34,8 @@ var (
 	unreachable  = providers.Outcome{Kind: providers.Retry, Concerns: providers.ConcernsProvider, Reason: providers.DialFailed, NotSent: true}
 )
 
-// A mix is n answers of one kind to that many tokens in turn; with 0 tokens each answer has its
-// own.
+// A mix is n answers of one kind to the given number of tokens in turn; with 0 tokens each answer has its
+// own token.
 type mix struct {
 	n      int
 	o      providers.Outcome
@@ -130,7 +130,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// The answer to a probe decides a closed route: one of the same class confirms the trouble.
+// The answer to a probe decides the state of a closed route: an answer of the same class confirms the
+// trouble.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -190,7 +191,7 @@ func TestTroubleCountsAnswers(t *testing.T) {
 	}
 }
 
-// A route closed for one trouble stays closed for another that several tokens show.
+// A route closed for one trouble stays closed for a second trouble that several tokens show.
 func TestClosedRouteStaysClosedForAnotherTrouble(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]class{"an outage": failed, "an operator who has it tried again": silent} {
@@ -211,7 +212,8 @@ func TestClosedRouteStaysClosedForAnotherTrouble(t *testing.T) {
 	}
 }
 
-// A spike ends when at most half of the answers since are dead tokens, not with a delivery.
+// A spike ends when at most half of the answers since its beginning are dead tokens, and not at the first
+// delivery.
 func TestSpikeEnds(t *testing.T) {
 	t.Parallel()
 	var e evidence
@@ -226,7 +228,7 @@ func TestSpikeEnds(t *testing.T) {
 	if !take(deadToken, 100) {
 		t.Fatal("no spike begins")
 	}
-	e.clearTrouble() // a probe was taken
+	e.clearTrouble() // a probe was delivered
 	now = now.Add(time.Hour)
 	if take(ok, 10); !take(deadToken, 9) {
 		t.Error("the spike ends after 19 answers")
