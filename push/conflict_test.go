@@ -31,7 +31,7 @@ func order(id string, change func(*push.Notification)) *push.Notification {
 
 // A repeated ID means the same notification. With a different user or content, Enqueue and EnqueueAll
 // reject it and queue nothing.
-func TestEqualIDIsOneNotification(t *testing.T) {
+func TestRepeatedIDWithOtherContentConflicts(t *testing.T) {
 	same := map[string]func(*push.Notification){
 		"as it was":     nil,
 		"another ttl":   func(n *push.Notification) { n.TTL = push.Duration(2 * time.Hour) },
@@ -165,7 +165,7 @@ func TestIDOfSeveralUsersIsAmbiguous(t *testing.T) {
 
 // Dead letters with unreadable jobs are named by app and user if they were accepted. A dead
 // letter without app and user stays among the choices.
-func TestUnreadableLettersAreChosen(t *testing.T) {
+func TestUnreadableDeadLettersAreAmongChoices(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	producer, records := push.NewProducer(client, "", 0).WithShards(8), store.NewRecords(client, "", 0).WithShards(8)
@@ -205,7 +205,7 @@ func TestUnreadableLettersAreChosen(t *testing.T) {
 
 // A dead letter that another program has put into another user's shard is found by ID, app and
 // user.
-func TestLetterInShardOfAnotherUser(t *testing.T) {
+func TestDeadLetterInWrongShardIsFound(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	records := store.NewRecords(client, "", 0).WithShards(8)

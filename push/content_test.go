@@ -8,7 +8,7 @@ import (
 
 // The digest of a content is stored as long as its ID is known, also across an update: with a different
 // digest, the new build would reject a repeated notification.
-func TestContentDigestStays(t *testing.T) {
+func TestContentDigestIsStableAcrossVersions(t *testing.T) {
 	t.Parallel()
 	badge := 3
 	n := Notification{

@@ -8,7 +8,7 @@ import (
 
 // A producer links no provider's SDK and no asynq. Of this module it links only internal/store and
 // internal/base.
-func TestLinksNoSDK(t *testing.T) {
+func TestPushLinksNoSDK(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
 	if err != nil {

@@ -62,7 +62,7 @@ func longTargets(n int) []Target {
 
 // The push has the carrier's ID, targets and expiry, and the newest notification's content and
 // texts.
-func TestDigestPush(t *testing.T) {
+func TestDigestPushHasContentOfNewest(t *testing.T) {
 	t.Parallel()
 	carrier, newest := liked("first", "Ada"), liked("last", "Zoe")
 	carrier.Priority, carrier.NotBefore, carrier.ExpiresAt = Bulk, noon, noon.Add(time.Hour)
@@ -90,7 +90,7 @@ func TestDigestPush(t *testing.T) {
 }
 
 // A push of MaxDigest notifications and its job fit, with any titles.
-func TestDigestFits(t *testing.T) {
+func TestDigestOfMaximumSizeFits(t *testing.T) {
 	t.Parallel()
 	for _, letter := range []string{"x", "é", "\x01", `"`, "\u2028"} {
 		long := strings.Repeat(letter, 2000/len(letter))
@@ -121,7 +121,7 @@ func TestDigestFits(t *testing.T) {
 
 // The push has the carrier's content if the newest notification's content does not fit the carrier's
 // targets.
-func TestDigestOfOtherPlatforms(t *testing.T) {
+func TestDigestPushFallsBackToContentOfCarrier(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(newest *Notification)
@@ -146,7 +146,7 @@ func TestDigestOfOtherPlatforms(t *testing.T) {
 
 // Without titles, or without room for them, a digest's text has the number. A blank text is replaced by
 // the newest notification's own text.
-func TestDigestOfNoTitles(t *testing.T) {
+func TestDigestWithoutTitlesShowsCount(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3000)
 	for _, c := range []struct {

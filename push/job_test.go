@@ -21,7 +21,7 @@ func job() *Job {
 // bytes.
 const jobV1Golden = `{"v":1,"accepted_at":"2026-11-20T11:59:00.000001Z","notification":{"id":"order-4711-shipped","app":"shop","user":"u1","category":"orders","priority":"default","targets":[{"platform":"apns","token":"00fc13adff785122"},{"platform":"fcm","token":"dGVzdA:APA91b"}],"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there","badge":3,"sound":"default","image":"https://example.com/a.png","thread":"orders","channel":"orders","data":{"order":"4711"},"collapse_key":"order-4711","expires_at":"2026-11-20T12:00:00Z"}}`
 
-func TestEncodeGolden(t *testing.T) {
+func TestEncodeWritesBytesOfVersion1(t *testing.T) {
 	t.Parallel()
 	got, err := Encode(job())
 	must(t, err)
@@ -65,7 +65,7 @@ func TestJobWithFIDIsVersion3(t *testing.T) {
 	}
 }
 
-func TestEncodeRefuses(t *testing.T) {
+func TestEncodeRefusesInvalidJob(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*Job)
@@ -90,7 +90,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodeMalformed(t *testing.T) {
+func TestDecodeRejectsMalformedJob(t *testing.T) {
 	t.Parallel()
 	edit := func(old, new string) string {
 		edited := strings.Replace(jobV1Golden, old, new, 1)
@@ -146,7 +146,7 @@ func TestDecodeMalformed(t *testing.T) {
 }
 
 // Envelopes are read whatever the order of their fields.
-func TestDecodeAnyOrder(t *testing.T) {
+func TestDecodeAcceptsFieldsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	data := strings.Replace(jobV1Golden, `{"v":1,`, `{`, 1)
 	data = strings.TrimSuffix(data, "}") + `, "v": 1 }`
@@ -155,7 +155,7 @@ func TestDecodeAnyOrder(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParseNamesFieldOfEachFault(t *testing.T) {
 	t.Parallel()
 	n, err := Parse([]byte(`{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}],"ttl":"90m","badge":null}`))
 	must(t, err)
@@ -191,7 +191,7 @@ func TestParse(t *testing.T) {
 }
 
 // The error of an invalid JSON text has the position of the error, also after earlier valid texts.
-func TestWhereJSONEnds(t *testing.T) {
+func TestInvalidJSONErrorHasPosition(t *testing.T) {
 	t.Parallel()
 	for range 10 {
 		if _, err := Decode([]byte(jobV1Golden)); err != nil {

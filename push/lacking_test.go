@@ -9,7 +9,7 @@ import (
 )
 
 // lacking returns a Cluster client's missing settings in Go's notation.
-func TestLacking(t *testing.T) {
+func TestLackingNamesMissingSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		options redis.ClusterOptions

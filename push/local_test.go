@@ -13,7 +13,7 @@ import (
 
 // A local time is the first instant at which the user's clock shows it or, if the clock skips
 // it, a later time.
-func TestNotBeforeLocal(t *testing.T) {
+func TestNotBeforeLocalIsFirstInstantOfLocalTime(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ local, own, others, want string }{
@@ -43,7 +43,7 @@ func TestNotBeforeLocal(t *testing.T) {
 	}
 }
 
-func TestNotBeforeLocalIsRefused(t *testing.T) {
+func TestInvalidNotBeforeLocalIsRefused(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ func newProducer(t *testing.T) *push.Producer {
 }
 
 // Enqueue and EnqueueAll reject a notification that is nil, expired or invalid.
-func TestEnqueueRefuses(t *testing.T) {
+func TestEnqueueRefusesInvalidNotification(t *testing.T) {
 	t.Parallel()
 	p := newProducer(t)
 	to := []push.Target{{Platform: push.FCM, Token: "t"}}
@@ -52,7 +52,7 @@ func TestEnqueueRefuses(t *testing.T) {
 
 // After a lost answer, a notification that is enqueued again after its expiry is known: it was accepted
 // in time.
-func TestEnqueueAgainAfterTheEnd(t *testing.T) {
+func TestRepeatedEnqueueAfterExpiryIsKnown(t *testing.T) {
 	t.Parallel()
 	p := newProducer(t)
 	n := &push.Notification{

@@ -31,7 +31,7 @@ func TestFCMBlockIsValidatedLikeFCM(t *testing.T) {
 
 // Validate rejects a FID that is certainly something else. It does not decide between a token and a FID:
 // a FID is accepted as a token, and most tokens as a FID. A queued FID is sent.
-func TestFIDOfAnotherKindIsRejected(t *testing.T) {
+func TestFIDOfWrongKindIsRejected(t *testing.T) {
 	t.Parallel()
 	for fid, holds := range map[string]string{
 		"null": "no value", "/topics/news": "a topic", "ExponentPushToken[abc]": "Expo", "https://fcm.googleapis.com/fcm/send/a": "a URL",
@@ -65,7 +65,7 @@ func TestFIDOfAnotherKindIsRejected(t *testing.T) {
 
 // Validate refuses a text that is certainly no token of FCM. A queued notification with such a token is
 // still sent to its other targets.
-func TestTokenOfAnotherKindIsRefused(t *testing.T) {
+func TestTokenOfWrongKindIsRefused(t *testing.T) {
 	t.Parallel()
 	for token, holds := range map[string]string{
 		"null": "no value", "undefined": "no value", "None": "no value", "[object Object]": "no value", "<null>": "no value",

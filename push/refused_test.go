@@ -12,7 +12,7 @@ import (
 
 // If the password of Redis has changed, each result of a batch has the error, also on a client with a
 // name.
-func TestBatchWhereRedisRefusesTheConnection(t *testing.T) {
+func TestBatchReportsRefusedConnection(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	options := server.Options()

@@ -93,7 +93,7 @@ func TestRenderAPNs(t *testing.T) {
 	}
 }
 
-func TestTopicSuffixes(t *testing.T) {
+func TestTopicSuffixFollowsFromPushType(t *testing.T) {
 	t.Parallel()
 	for pushType, want := range map[string]string{
 		"": "", "alert": "", "background": "", "mdm": "",
@@ -218,7 +218,7 @@ func TestRenderFCM(t *testing.T) {
 
 // Validate and rendering accept a notification of the maximum size, and neither accepts one more byte. An
 // ID that is not generated yet counts.
-func TestSizeLimits(t *testing.T) {
+func TestSizeLimitsAreExact(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		limit  int
@@ -311,7 +311,7 @@ func fcmAppleSize(n *Notification) (int, error) {
 	return len(`{"apns":{"payload":},"data":,"notification":{}}`) + len(message.APNs.Payload) + len(message.Data), err
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRenderRefusesWrongPlatformAndMissingID(t *testing.T) {
 	t.Parallel()
 	n := sample()
 	if _, err := n.RenderAPNs(n.Targets[1]); err == nil {
@@ -337,7 +337,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-func TestRenderLeavesTheNotificationAlone(t *testing.T) {
+func TestRenderDoesNotChangeNotification(t *testing.T) {
 	t.Parallel()
 	n, want := sample(), sample()
 	n.APNs, n.FCM = json.RawMessage(`{"a":{"b":1}}`), json.RawMessage(`{"data":{"k":"v"}}`)

@@ -38,7 +38,7 @@ func readSchema(t *testing.T) *schema {
 	return s
 }
 
-func TestSchemaHasTheFieldsOfTheCode(t *testing.T) {
+func TestSchemaFieldsEqualCode(t *testing.T) {
 	t.Parallel()
 	s := readSchema(t)
 	for name, test := range map[string]struct {
@@ -92,7 +92,7 @@ func schemaType(t reflect.Type) any {
 	return "string"
 }
 
-func TestSchemaHasTheBoundsOfTheCode(t *testing.T) {
+func TestSchemaBoundsEqualCode(t *testing.T) {
 	t.Parallel()
 	s := readSchema(t)
 	p := s.Properties

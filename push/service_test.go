@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestService(t *testing.T) {
+func TestServiceFollowsFromTarget(t *testing.T) {
 	t.Parallel()
 	for endpoint, want := range map[string]Platform{
 		"https://fcm.googleapis.com/fcm/send/a":              "google",

@@ -7,7 +7,7 @@ import (
 
 // An alert that shows nothing on one of its platforms is refused. If an older version has queued it, it
 // is still delivered.
-func TestAlertNeedsContent(t *testing.T) {
+func TestAlertWithoutContentIsRefused(t *testing.T) {
 	t.Parallel()
 	apns, fcm := []Target{{Platform: APNs, Token: "ab"}}, []Target{{Platform: FCM, Token: "t"}}
 	both := []Target{apns[0], fcm[0]}

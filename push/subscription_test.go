@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEndpoints(t *testing.T) {
+func TestEndpointRefusesURLOfNoSubscription(t *testing.T) {
 	t.Parallel()
 	for text, host := range map[string]string{
 		"https://fcm.googleapis.com/wp/abc:APA91b":               "fcm.googleapis.com",
@@ -40,7 +40,7 @@ func TestEndpoints(t *testing.T) {
 }
 
 // A device is the same however its token is written.
-func TestDevice(t *testing.T) {
+func TestDeviceIsEqualForEachFormOfToken(t *testing.T) {
 	t.Parallel()
 	device := func(p Platform, token string) Target {
 		return Target{Platform: p, Token: token, Keys: new(Keys)}.Device()

@@ -11,7 +11,7 @@ import (
 )
 
 // A lone surrogate is refused everywhere: decoding would make two different names equal.
-func TestLoneSurrogates(t *testing.T) {
+func TestLoneSurrogateIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, lone := range map[string]bool{
 		`{"user":"\ud800"}`: true, `{"user":"\ud801"}`: true, `{"user":"\udc00"}`: true, `{"user":"\uD83D"}`: true,

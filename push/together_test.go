@@ -17,7 +17,7 @@ import (
 // Concurrent callers share calls of the script, on a Redis that loses the script meanwhile, and then on a
 // Redis with counts of the wrong type. Each caller gets its own result: of two with the same ID, only one
 // notification is new.
-func TestEnqueuedTogether(t *testing.T) {
+func TestConcurrentEnqueuesShareScriptCalls(t *testing.T) {
 	t.Parallel()
 	base := redistest.Start(t).Client(t)
 	calls := redistest.Count(base, redistest.Script)

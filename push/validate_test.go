@@ -58,7 +58,7 @@ func fields(f Faults) []string {
 	return names
 }
 
-func TestValidateAccepts(t *testing.T) {
+func TestValidateAcceptsValidNotification(t *testing.T) {
 	t.Parallel()
 	live := `{"aps":{"event":"update","timestamp":1700000000,"content-state":{"score":1}}}`
 	for name, change := range map[string]func(*Notification){
@@ -98,7 +98,7 @@ func TestValidateAccepts(t *testing.T) {
 	}
 }
 
-func TestValidateNamesTheFault(t *testing.T) {
+func TestValidateNamesFieldOfEachFault(t *testing.T) {
 	t.Parallel()
 	apns := func(raw string) func(*Notification) {
 		return func(n *Notification) { n.APNs = json.RawMessage(raw) }
@@ -258,7 +258,7 @@ func TestFaultsAreBounded(t *testing.T) {
 }
 
 // No fault contains a token or a text of the notification.
-func TestFaultsHoldNoSecret(t *testing.T) {
+func TestFaultsContainNoSecret(t *testing.T) {
 	t.Parallel()
 	n := sample()
 	n.Targets = []Target{{Platform: APNs, Token: "secret-token"}, {Platform: FCM, Token: "secret token"}, {Platform: "secret-x", Token: "secret"}, {Platform: FCM, FID: "secret fid"}, {Platform: FCM, FID: "secret:APA91b"}}
@@ -317,7 +317,7 @@ const everyFCM = `{
 			"badge":1,"sound":"s","interruption-level":"passive"},"custom":{"a":1}}}}`
 
 // A notification fits, with any content, if surelyFits returns true.
-func TestSurelyFits(t *testing.T) {
+func TestNotificationFitsIfSurelyFits(t *testing.T) {
 	t.Parallel()
 	badge := math.MaxInt
 	for _, text := range []string{"\x01", "\xff", "\u2028", "\"", "é", "x", "<"} {

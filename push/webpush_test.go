@@ -118,7 +118,7 @@ func TestRenderWebPush(t *testing.T) {
 }
 
 // The topic depends on the user and the key, and has a form that all services accept.
-func TestWebPushTopic(t *testing.T) {
+func TestWebPushTopicDependsOnUserAndKey(t *testing.T) {
 	t.Parallel()
 	of := func(app, user, key string) string {
 		return (&Notification{App: app, User: user, CollapseKey: key}).hashedCollapseKey()
@@ -133,7 +133,7 @@ func TestWebPushTopic(t *testing.T) {
 	}
 }
 
-func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
+func TestValidateNamesFieldOfFaultyBrowserTarget(t *testing.T) {
 	t.Parallel()
 	key := func(p256dh string) func(*Notification) {
 		return func(n *Notification) { n.Targets[0].Keys.P256DH = p256dh }
@@ -232,7 +232,7 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 }
 
 // A job with a browser's target or block, or a digest, has version 2. Other jobs keep version 1.
-func TestEncodeOfVersion2(t *testing.T) {
+func TestJobWithBrowserOrDigestIsVersion2(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*Notification)
@@ -268,7 +268,7 @@ func TestEncodeOfVersion2(t *testing.T) {
 
 // The hint of an endpoint depends on the whole endpoint and not on the keys. The hint of a token is its
 // end.
-func TestHint(t *testing.T) {
+func TestHintDependsOnAddressAlone(t *testing.T) {
 	t.Parallel()
 	for token, want := range map[string]string{"": "", "123456": "", "1234567": "234567", strings.Repeat("a", 58) + "00fcab": "00fcab"} {
 		if got := (Target{Platform: APNs, Token: token}).Hint(); got != want {
@@ -291,7 +291,7 @@ func TestHint(t *testing.T) {
 }
 
 // Parse reads a browser's subscription unchanged, and rejects unknown members.
-func TestParseSubscription(t *testing.T) {
+func TestParseReadsSubscriptionUnchanged(t *testing.T) {
 	t.Parallel()
 	text := fmt.Sprintf(`{"app":"a","user":"u","title":"t","targets":[{"platform":"webpush","token":%q,"keys":{"p256dh":%q,"auth":%q}}]}`, testURL, testP256DH, testAuth)
 	n, err := Parse([]byte(text))

@@ -13,7 +13,7 @@ import (
 )
 
 // While producers, cancels and a worker run, each audit is balanced. At rest it is exact.
-func TestAuditInMotion(t *testing.T) {
+func TestAuditIsBalancedDuringChanges(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		r.start()

@@ -109,7 +109,7 @@ func TestCancelAllOfUserIsOneCall(t *testing.T) {
 }
 
 // A single cancel takes two scripts; a further script runs once a second.
-func TestSingleCancelsAreCheap(t *testing.T) {
+func TestSingleCancelTakesTwoScripts(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	stop := r.start()
@@ -159,7 +159,7 @@ func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle
 
 // CancelAll removes the notifications of each user and category in one call. The other notifications get
 // earlier slots without a gap, and each line is placed again about once.
-func TestCancelAllReschedulesTheRestOnce(t *testing.T) {
+func TestCancelAllReschedulesOtherJobsOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	stop := r.start()
 	const each, left = 20, 4

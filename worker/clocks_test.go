@@ -17,7 +17,7 @@ var apart = limits.New(throttle.Policy{MinGap: 3 * time.Second}, nil)
 
 // The clock of the limits' Redis is 30 s ahead of the queue's, or behind. A deferred job still leaves
 // when its gap is over.
-func TestClocksOfTwoMastersDiffer(t *testing.T) {
+func TestDeferredJobIsOnTimeDespiteClockOffset(t *testing.T) {
 	t.Parallel()
 	const apartBy = 30 * time.Second
 	for name, ahead := range map[string]time.Duration{"ahead": apartBy, "behind": -apartBy} {

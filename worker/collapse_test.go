@@ -21,7 +21,7 @@ func collapsing(id, category string) *push.Notification {
 
 // A newer notification with the same collapse key takes over the slot of the older notification, which
 // ends.
-func TestCollapse(t *testing.T) {
+func TestCollapseTakesOverSlot(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
 	r.enqueue(to("first"))
@@ -50,7 +50,7 @@ func TestCollapse(t *testing.T) {
 }
 
 // A newer notification that is paused does not take over the older one's slot, which is given back.
-func TestHeldSuccessorInheritsNoSlot(t *testing.T) {
+func TestPausedSuccessorTakesOverNoSlot(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	log := r.logs()
 	r.start()
@@ -69,7 +69,7 @@ func TestHeldSuccessorInheritsNoSlot(t *testing.T) {
 
 // A newer notification also supersedes an older one of a different category, but not that of a different
 // user.
-func TestCollapseKeepsTheNewest(t *testing.T) {
+func TestCollapseSupersedesAcrossCategories(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{}, map[string]throttle.Policy{
 		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
 	}))
@@ -117,7 +117,7 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 
 // An older notification that is claimed when the newer one comes keeps its slot until its next visit, and
 // ends then. The newer notification waits for its own slot.
-func TestCollapseOfClaimedNotification(t *testing.T) {
+func TestClaimedNotificationIsSupersededAtNextVisit(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), throttle.Policy{MinGap: time.Hour}, nil)
 	limiter := &slowLimiter{Planner: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
 	r.options.Limiter = limiter

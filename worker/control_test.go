@@ -46,7 +46,7 @@ func (r *rig) rests(c *control.Control) *control.Control {
 }
 
 // A notification can be cancelled seconds before its slot.
-func TestCancelShortlyBeforeTheSlot(t *testing.T) {
+func TestCancelShortlyBeforeSlotSucceeds(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 8 * time.Second}, nil))
 	r.start()
 	r.enqueue(to("sent"))
@@ -61,7 +61,7 @@ func TestCancelShortlyBeforeTheSlot(t *testing.T) {
 }
 
 // Concurrent requeues of dead letters, which are rejected again, lose no notification.
-func TestConcurrentRequeuesLoseNothing(t *testing.T) {
+func TestConcurrentRequeuesLoseNoNotification(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusRequestEntityTooLarge, Delay: 5 * time.Millisecond})
 	r.start()

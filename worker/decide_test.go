@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestDecide(t *testing.T) {
+func TestOutcomesDecideResult(t *testing.T) {
 	t.Parallel()
 	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
 	dead := outcome{Outcome: providers.Outcome{Kind: providers.DeadToken}}
@@ -64,7 +64,7 @@ func stateOf(r result) push.State {
 }
 
 // A full line rejects only notifications that are new and not critical.
-func TestKeptNotificationsMayExceedLine(t *testing.T) {
+func TestReturnedNotificationMayExceedFullLine(t *testing.T) {
 	t.Parallel()
 	back := time.Now().Truncate(time.Second)
 	returned := func(why store.WaitReason, notBefore time.Time) delivery {

@@ -19,7 +19,7 @@ var layers = map[string][]string{
 }
 
 // Imports lead only downwards, and only worker/queue may import asynq.
-func TestLayers(t *testing.T) {
+func TestWorkerPackagesImportOnlyDownwards(t *testing.T) {
 	t.Parallel()
 	const self = "github.com/pushpace/pushpace/worker"
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()

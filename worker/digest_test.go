@@ -51,7 +51,7 @@ func (r *rig) accounts() {
 
 // The first notification leaves at once. A second one waits for the limit; its push with one slot carries
 // all that come meanwhile. Critical notifications and those of a different key or category do not join.
-func TestDigest(t *testing.T) {
+func TestDigestCarriesNotificationsWithSameKey(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, every(time.Hour), nil)
 		r.start()
@@ -104,7 +104,7 @@ func TestDigest(t *testing.T) {
 }
 
 // All notifications of a burst are claimed before the first of them waits.
-func TestDigestOfABurst(t *testing.T) {
+func TestBurstJoinsOneDigest(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
 	r.enqueue(like("at once"))
@@ -126,7 +126,7 @@ func TestDigestOfABurst(t *testing.T) {
 }
 
 // No notification joins a paused one, which may leave as soon as the pause ends.
-func TestDigestOfAPausedRoute(t *testing.T) {
+func TestPausedNotificationOpensNoDigest(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.start()
@@ -143,7 +143,7 @@ func TestDigestOfAPausedRoute(t *testing.T) {
 }
 
 // A cancel of a notification that carries others needs a confirmation.
-func TestCancelCarrier(t *testing.T) {
+func TestCancelOfCarrierNeedsConfirmation(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
 	r.enqueue(like("at once"))
@@ -178,7 +178,7 @@ func TestCancelCarrier(t *testing.T) {
 }
 
 // A dead letter contains the push of its whole digest, and a requeue sends this push.
-func TestDigestLetter(t *testing.T) {
+func TestDeadLetterContainsWholeDigest(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
 	with := func(id string) *push.Notification {

@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestEndEarly(t *testing.T) {
+func TestEndEarlyKeepsEarlierDelivery(t *testing.T) {
 	t.Parallel()
 	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
 	dead := outcome{Outcome: providers.Outcome{Kind: providers.DeadToken}}

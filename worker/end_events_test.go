@@ -48,7 +48,7 @@ func TestDebugLogsEachEnd(t *testing.T) {
 }
 
 // Each end is counted once, whether a worker, a producer or an operator caused it.
-func TestEachEndIsCounted(t *testing.T) {
+func TestEachEndIsCountedOnce(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.enqueue(to("spoiled"))

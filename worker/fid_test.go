@@ -146,7 +146,7 @@ func TestDeadFIDIsReported(t *testing.T) {
 }
 
 // A device's limit counts a FID and a token separately, even if their texts are equal.
-func TestDeviceLimitCountsFIDAndTokenApart(t *testing.T) {
+func TestDeviceLimitCountsFIDAndTokenSeparately(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.guardDevices(realMeter(t), time.Hour) // two to a device
 	r.start()

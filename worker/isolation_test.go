@@ -12,7 +12,7 @@ import (
 )
 
 // A provider that accepts requests and never answers delays only its own notifications.
-func TestStuckProviderDelaysOnlyItsOwn(t *testing.T) {
+func TestStuckProviderDelaysNoOtherProvider(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Concurrency = 4
 	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})

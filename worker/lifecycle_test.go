@@ -11,7 +11,7 @@ import (
 )
 
 // A worker that never started may be stopped repeatedly, and does not start afterwards.
-func TestStopWithoutStart(t *testing.T) {
+func TestStoppedWorkerDoesNotStart(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
 	w, err := worker.New(r.options)
 	must(t, err)

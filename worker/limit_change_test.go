@@ -84,7 +84,7 @@ func (r *rig) apart(user, scope string, after time.Time, period time.Duration) {
 	}
 }
 
-func TestRaisedLimits(t *testing.T) {
+func TestRaisedLimitReschedulesWaitingNotifications(t *testing.T) {
 	t.Parallel()
 	const n = 3
 	hour, second := every(time.Hour), every(time.Second)
@@ -204,7 +204,7 @@ func names(part string) func(redis.Cmder) bool {
 
 // A job needs no command for its policy: the worker reads the overrides' keys four times a second,
 // independent of the number of jobs.
-func TestPoliciesCostNoCommands(t *testing.T) {
+func TestPoliciesCostNoCommandsPerJob(t *testing.T) {
 	client := oneRedis(t)
 	const n = 100
 	ofLimits, all := redistest.Count(client, names("{limits}")), redistest.Count(client, redistest.Any)
@@ -232,7 +232,7 @@ func TestPoliciesCostNoCommands(t *testing.T) {
 }
 
 // A worker that cannot read the overrides pulls nothing until it can.
-func TestStartWithoutOverrides(t *testing.T) {
+func TestWorkerPullsNothingWithoutOverrides(t *testing.T) {
 	var there atomic.Bool
 	server := redistest.Miniredis(t)
 	client := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {

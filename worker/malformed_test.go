@@ -53,7 +53,7 @@ func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 
 // A record of the wrong type prevents the end of its own notification, but not of others in the same
 // command.
-func TestRecordOfWrongTypeDelaysNoOther(t *testing.T) {
+func TestRecordOfWrongTypePreventsNoOtherEnd(t *testing.T) {
 	client := oneRedis(t)
 	ctx := t.Context()
 	ids := []string{"a", "bad", "b", "c", "d"}
@@ -86,7 +86,7 @@ func TestRecordOfWrongTypeDelaysNoOther(t *testing.T) {
 
 // A task that no Producer has enqueued becomes a dead letter, whatever it contains, and does not
 // delay the tasks behind it.
-func TestForeignTasksAreSetAside(t *testing.T) {
+func TestForeignTaskBecomesDeadLetter(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		tasks := asynq.NewClientFromRedisClient(client)

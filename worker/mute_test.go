@@ -44,7 +44,7 @@ func (r *rig) muted(ids ...string) {
 
 // A mute ends new and waiting notifications, and gives back their slots. Critical ones and exempt
 // categories pass, unless the mute is of all. After an unmute, new notifications wait as before.
-func TestMuted(t *testing.T) {
+func TestMuteEndsNewAndWaitingNotifications(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, every(time.Hour), map[string]throttle.Policy{"security": {Exempt: true}})
 		r.start()
@@ -106,7 +106,7 @@ func TestMuted(t *testing.T) {
 }
 
 // A mute expires by Redis's clock.
-func TestMuteExpires(t *testing.T) {
+func TestMuteExpiresByRedisClock(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), throttle.Policy{}, nil)
 	r.start()
 	r.mute(o, limits.Level{Category: "news"}, false)

@@ -107,7 +107,7 @@ func TestOperatorPauseCostsNoAttempt(t *testing.T) {
 
 // Pauses and overrides that Redis loses before their end are logged, and recorded once by all
 // workers until an operator confirms the loss.
-func TestLostPausesAndOverridesAreAnIncident(t *testing.T) {
+func TestLostPausesAndOverridesAreRecorded(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, nil)
 	log := r.logs()

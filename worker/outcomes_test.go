@@ -17,7 +17,7 @@ import (
 )
 
 // Each notification's end is in the stream once, and is posted to the app's webhook with a signature.
-func TestOutcomesReachProducer(t *testing.T) {
+func TestOutcomesReachWebhook(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{
 		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},

@@ -24,7 +24,7 @@ func ownRig(t *testing.T, client redis.UniversalClient) *rig {
 
 // A worker with only Redis, limits and senders makes a limiter, a meter and overrides, and applies
 // them.
-func TestWorkerMakesItsOwnParts(t *testing.T) {
+func TestWorkerMakesOmittedParts(t *testing.T) {
 	client := oneRedis(t)
 	r := ownRig(t, client)
 	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", throttle.Rate{Count: 1000, Period: time.Minute}, 10)}}

@@ -29,7 +29,7 @@ func (r *rig) enqueueRanked(n int) {
 
 // After an outage of a provider, and after a second one, each notification is sent once. The wait costs
 // no attempt. worker/route tests how fast the notifications return.
-func TestHeldNotificationsReturnAfterOutage(t *testing.T) {
+func TestParkedNotificationsAreSentOnceAfterOutage(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	const most = 16 // in flight

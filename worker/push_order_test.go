@@ -20,7 +20,7 @@ import (
 var manyAnHour = throttle.Rate{Count: 1000, Period: time.Hour}
 
 // A failed push does not change the order of the user's other pushes, whether it is retried or not.
-func TestFailedPushKeepsOrderOfOthers(t *testing.T) {
+func TestFailedPushKeepsOrderOfOtherPushes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer standin.Answer
 		ends   push.State

@@ -37,7 +37,7 @@ func laptop(service push.Platform, name string) push.Target {
 }
 
 // A push service that fails or hangs delays only its own notifications.
-func TestOnePushServiceDown(t *testing.T) {
+func TestFailingPushServiceDelaysNoOtherService(t *testing.T) {
 	const n = 20
 	r := newRig(t, oneRedis(t), unlimited)
 	server := r.withBrowsers()
@@ -68,7 +68,7 @@ func TestOnePushServiceDown(t *testing.T) {
 
 // A pause of a platform pauses notifications to all of its push services, and a pause of a push service
 // only its own. A resume of one does not end the other.
-func TestPausesOfPushServices(t *testing.T) {
+func TestPauseOfPlatformCoversItsPushServices(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.withBrowsers()
 	all, one := pause.Pause{App: "shop", Platform: push.PlatformWebPush, By: "ada"}, pause.Pause{App: "shop", Platform: push.WebPushGoogle, By: "ada"}
@@ -102,7 +102,7 @@ func TestPausesOfPushServices(t *testing.T) {
 
 // Many dead endpoints of unknown hosts, which anyone may invent, do not delay notifications to other
 // endpoints.
-func TestDeadEndpointsDelayNoOthers(t *testing.T) {
+func TestDeadEndpointsDelayNoOtherEndpoint(t *testing.T) {
 	const n = 110 // a hundred would be a spike
 	r := newRig(t, oneRedis(t), unlimited)
 	server := r.withBrowsers(push.AnyHost)

@@ -34,7 +34,7 @@ func inANight(t *testing.T, p throttle.Policy) (throttle.Policy, night) {
 // A notification in quiet hours waits for their end, and its status says so even without a limiter. A
 // critical notification does not wait, nor does one of a category with its own hours or of a user in a
 // different zone.
-func TestQuietHours(t *testing.T) {
+func TestQuietHoursDeferNotification(t *testing.T) {
 	client := oneRedis(t)
 	const gap = 2 * time.Second
 	general, night := inANight(t, throttle.Policy{MinGap: gap})
@@ -117,7 +117,7 @@ func (r *rig) enqueueRaw(n *push.Notification) {
 
 // A notification that would expire in quiet hours ends at once. A notification that expires after their
 // end waits.
-func TestExpiryInQuietHours(t *testing.T) {
+func TestExpiryInQuietHoursEndsAtOnce(t *testing.T) {
 	policy, night := inANight(t, throttle.Policy{})
 	r := newRig(t, oneRedis(t), limits.New(policy, nil))
 	r.start()
@@ -142,7 +142,7 @@ func TestExpiryInQuietHours(t *testing.T) {
 
 // Notifications deferred by quiet hours leave after the end of the hours, spaced by the limits. A
 // notification that expires exactly at the end is not sent.
-func TestQuietHoursEnd(t *testing.T) {
+func TestNotificationsLeaveSpacedAfterQuietHours(t *testing.T) {
 	const n, gap = 4, 100 * time.Millisecond
 	now := time.Now().UTC()
 	ends := now.Add(6 * time.Second).Truncate(time.Second)

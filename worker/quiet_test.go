@@ -68,7 +68,7 @@ func TestQuietHoursDoNotCountAsRetryTime(t *testing.T) {
 }
 
 // A deferred job names the end of the quiet hours that deferred it, in its user's zone.
-func TestPostponeReportsEndOfQuietHours(t *testing.T) {
+func TestDeferredJobReportsEndOfQuietHours(t *testing.T) {
 	t.Parallel()
 	tokyo, err := zone.Load("Asia/Tokyo")
 	if err != nil {

@@ -50,7 +50,7 @@ func TestReasonDecidesReturn(t *testing.T) {
 }
 
 // One of several reasons decides when the job is retried.
-func TestSkipThatDecidesRetry(t *testing.T) {
+func TestMostUrgentSkipDecidesRetry(t *testing.T) {
 	t.Parallel()
 	paused, closed, units := skip{reason: pausedByOperator}, skip{reason: routeClosed}, skip{reason: noUnits}
 	device := skip{reason: overDevice, left: time.Minute}
@@ -78,7 +78,7 @@ func TestSkipThatDecidesRetry(t *testing.T) {
 
 // A job that waits for units or permits keeps its slot, and any other skipped job gives it back. Neither is
 // an attempt.
-func TestUnsentCostsNoAttempt(t *testing.T) {
+func TestUnsentNotificationCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[reason]release{
 		noUnits: nothing, routeFull: nothing, routeClosed: slotQuietly, pausedByOperator: slotQuietly, overDevice: slotQuietly, deviceUnmetered: slotQuietly,

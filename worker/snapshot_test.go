@@ -33,7 +33,7 @@ func (awayLimiter) Stats() throttle.OutageStats {
 }
 
 // Each worker publishes a snapshot, which is gone when the worker ends.
-func TestSnapshots(t *testing.T) {
+func TestEachWorkerPublishesSnapshot(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	r.hasten(time.Hour, time.Hour)

@@ -12,7 +12,7 @@ import (
 
 // Notifications of an unknown category are counted, and the log names the category once. With the policy
 // refuse they are rejected.
-func TestUnknownCategory(t *testing.T) {
+func TestUnknownCategoryIsCountedAndLogged(t *testing.T) {
 	for policy, want := range map[limits.UnknownCategory]struct {
 		delivered int64
 		counted   int

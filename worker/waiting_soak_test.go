@@ -56,7 +56,7 @@ func (s *waitingSender) at(id string) time.Time {
 
 // One of 200 apps is stuck, with 20,000 waiting notifications. Notifications of the other apps leave at
 // once, and the waiting ones cost almost no CPU time.
-func TestStuckAppDelaysNoOthers(t *testing.T) {
+func TestStuckAppDelaysNoOtherApp(t *testing.T) {
 	const apps, waiting, fresh = 200, 20_000, 2000
 	r := newRig(t, realRedis(t), unlimited)
 	stuck, others := &waitingSender{hangs: make(chan struct{}), came: map[string]time.Time{}}, &waitingSender{came: map[string]time.Time{}}
@@ -110,7 +110,7 @@ func TestStuckAppDelaysNoOthers(t *testing.T) {
 
 // A route closes and opens repeatedly, with 10,000 waiting notifications, and each is sent once. When the
 // route closes, the pushes in flight fail. While it is closed, only the probes fail.
-func TestFlappingRouteSendsEachOnce(t *testing.T) {
+func TestFlappingRouteSendsEachNotificationOnce(t *testing.T) {
 	const n, most, flaps, lasts = 10_000, 32, 10, 3 * time.Second
 	r := newRig(t, realRedis(t), unlimited)
 	r.options.Concurrency = most

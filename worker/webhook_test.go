@@ -111,7 +111,7 @@ func (r *rig) pending(app string) int64 {
 	return -1
 }
 
-func TestDeadTokensReachTheProducer(t *testing.T) {
+func TestDeadTokensReachWebhook(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.options.Hasten(0, 0, 20*time.Millisecond)
@@ -157,7 +157,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 }
 
 // A report that a dead deliverer has claimed is posted by another deliverer.
-func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
+func TestReportOfDeadDelivererIsPosted(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	r.options.Hasten(0, 0, 20*time.Millisecond)

@@ -14,7 +14,7 @@ import (
 )
 
 // A withdrawal ends all waiting notifications of a user's group, and no other notifications.
-func TestWithdrawEndsAGroupWhereverItWaits(t *testing.T) {
+func TestWithdrawEndsWaitingGroup(t *testing.T) {
 	type withdraw func(r *rig, g push.Group) (push.Withdrawn, error)
 	for name, withdraw := range map[string]withdraw{
 		"producer": func(r *rig, g push.Group) (push.Withdrawn, error) {
@@ -105,7 +105,7 @@ func TestWithdrawEndsAGroupWhereverItWaits(t *testing.T) {
 }
 
 // The cost of a withdrawal does not depend on other users' notifications.
-func TestWithdrawReadsOnlyItsUser(t *testing.T) {
+func TestWithdrawReadsOnlyOneUser(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, unlimited)

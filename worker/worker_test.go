@@ -33,7 +33,7 @@ func to(id string, targets ...push.Target) *push.Notification {
 }
 
 // Notifications above the limit leave at their slots, once each.
-func TestLimitPacesUser(t *testing.T) {
+func TestLimitedNotificationsLeaveAtSlots(t *testing.T) {
 	const n, gap = 8, 600 * time.Millisecond
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
 	r.options.Attempts = 1 // a deferral is no attempt
@@ -132,7 +132,7 @@ func TestDeadTokenGivesSlotBack(t *testing.T) {
 	}
 }
 
-func TestExpired(t *testing.T) {
+func TestExpiredNotificationIsNotSent(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	past := to("past")
 	past.TTL = push.Duration(time.Second)
@@ -155,7 +155,7 @@ func TestExpired(t *testing.T) {
 }
 
 // A malformed job becomes a dead letter with its reason. The jobs behind it are delivered.
-func TestBadJobsAreSetAside(t *testing.T) {
+func TestMalformedJobBecomesDeadLetter(t *testing.T) {
 	valid, err := push.Encode(&push.Job{Notification: to("x"), AcceptedAt: time.Now()})
 	must(t, err)
 	client := oneRedis(t)
@@ -192,7 +192,7 @@ func TestBadJobsAreSetAside(t *testing.T) {
 	}
 }
 
-func TestRejected(t *testing.T) {
+func TestUnsendableNotificationIsRejected(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.start()
 	unknown := to("unknown-app")

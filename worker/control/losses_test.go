@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestLossIsCountedInWaitingNotifications(t *testing.T) {
+func TestLossCountsWaitingNotifications(t *testing.T) {
 	t.Parallel()
 	sums := func(accepted, delivered, letters int64) store.Counts {
 		return store.Counts{Accepted: accepted, Ended: map[push.State]int64{push.Delivered: delivered}, Letters: letters}

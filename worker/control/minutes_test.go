@@ -12,7 +12,7 @@ import (
 )
 
 // The counts of several workers for a minute are summed, and expire after a day.
-func TestAddMinutesOfSeveralWorkers(t *testing.T) {
+func TestAddMinutesSumsSeveralWorkers(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		at := time.Now().UTC().Truncate(time.Minute)
 		before := at.Add(-2 * time.Minute)

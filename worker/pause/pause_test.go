@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestOperatorPauses(t *testing.T) {
+func TestOperatorPausesAreListedUntilEnd(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, store := t.Context(), NewStore(client, "")
@@ -94,7 +94,7 @@ func TestOperatorPauses(t *testing.T) {
 
 // The operator of a pause's end stays readable while other pauses end and begin, until every worker has
 // read the end. An ended pause does not count in the bound.
-func TestOperatorOfEachEndIsKnown(t *testing.T) {
+func TestOperatorOfEndedPauseIsKnown(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, store := t.Context(), NewStore(client, "")
@@ -178,7 +178,7 @@ func inForce(list ...Pause) *InForce {
 	return f
 }
 
-func TestOperatorPauseMatches(t *testing.T) {
+func TestOperatorPauseMatchesSelector(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -211,7 +211,7 @@ func TestOperatorPauseMatches(t *testing.T) {
 }
 
 // Of two delays of a provider the one that ends later is kept.
-func TestProviderPauses(t *testing.T) {
+func TestLaterEndOfTwoProviderDelaysIsKept(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	ctx, store := t.Context(), NewStore(client, "")

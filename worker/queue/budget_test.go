@@ -7,7 +7,7 @@ import (
 )
 
 // Urgent jobs have reserved capacity. Other jobs use all other free capacity.
-func TestBudgetByPriority(t *testing.T) {
+func TestBudgetReservesCapacityForUrgentJobs(t *testing.T) {
 	bulk, others, critical := push.Bulk.Queue(), push.Default.Queue(), push.Critical.Queue()
 	h := NewBudget(100)
 	fill := func(queue string) (n int) {

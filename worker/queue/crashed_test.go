@@ -15,7 +15,7 @@ import (
 
 // During the migration of a hash slot, a dead worker's job may already be on another master than the list
 // that names it. The reap must not treat the job as ended.
-func TestReapDuringSlotMigration(t *testing.T) {
+func TestReapDuringHashSlotMigrationKeepsJob(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})

@@ -141,7 +141,7 @@ func (s *idler) expectHandledCount(n int) {
 // never is a poll interval that no test reaches.
 const never = 24 * time.Hour
 
-func TestWakeUpOfIdleServer(t *testing.T) {
+func TestNewJobWakesIdleServer(t *testing.T) {
 	test := func(t *testing.T, client redis.UniversalClient, prefix string) {
 		s := idling(t, client, never)
 		for round := range 2 {
@@ -165,7 +165,7 @@ func TestWakeUpOfIdleServer(t *testing.T) {
 }
 
 // A job that becomes due or is woken publishes a wake-up too.
-func TestWakeUpForReturnedJob(t *testing.T) {
+func TestReturnedJobPublishesWakeUp(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, never)
@@ -191,7 +191,7 @@ func TestWakeUpForReturnedJob(t *testing.T) {
 }
 
 // The scripts that publish wake-ups know the poll interval.
-func TestWakeIdleKnowsPollInterval(t *testing.T) {
+func TestWakeIdleHasPollInterval(t *testing.T) {
 	if want := fmt.Sprintf("local soon = %d\n", pollIdle.Microseconds()); !strings.Contains(store.WakeIdle, want) {
 		t.Errorf("WakeIdle lacks %q", want)
 	}
@@ -215,7 +215,7 @@ func TestCriticalJobPassesBulkJobs(t *testing.T) {
 }
 
 // Bulk jobs are pulled while critical jobs keep arriving.
-func TestBulkJobsAmongCriticalOnes(t *testing.T) {
+func TestBulkJobsArePulledAmongCriticalJobs(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, never)
@@ -237,7 +237,7 @@ func TestBulkJobsAmongCriticalOnes(t *testing.T) {
 }
 
 // After a lost or missing wake-up, the next poll finds the job.
-func TestLostWakeUpCostsAPoll(t *testing.T) {
+func TestPollFindsJobAfterLostWakeUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
 	client := redistest.Connect(t, server.Options())
@@ -286,7 +286,7 @@ func TestAllServersGetWakeUp(t *testing.T) {
 }
 
 // If Redis's ACL allows no channel, the server logs a warning and polls.
-func TestUserWithoutChannelsPolls(t *testing.T) {
+func TestServerWithoutChannelPermissionPolls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)

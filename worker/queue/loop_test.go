@@ -57,7 +57,7 @@ func TestShutdownCancelsBeforeReturningJobs(t *testing.T) {
 }
 
 // A queue with a key of the wrong type does not stop other queues.
-func TestQueueOfWrongTypeStopsNoOther(t *testing.T) {
+func TestQueueOfWrongTypeStopsNoOtherQueue(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, 20*time.Millisecond)

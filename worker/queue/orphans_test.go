@@ -137,7 +137,7 @@ func TestEndUndoneByFailoverLeavesJob(t *testing.T) {
 
 // With a key of the wrong type the move does not begin, so that no job is in two places. A job
 // without a worker does not stay claimed.
-func TestMoveFailsWholeOnWrongKeyType(t *testing.T) {
+func TestMoveWithWrongKeyTypeChangesNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		n := newTestWorker(t, client)

@@ -46,7 +46,7 @@ func (panics) Take(Job) Work { panic(new(panics)) }
 
 // A foreign message is parsed once, not from each of its positions: a pattern that backtracks would take
 // longer than a command may.
-func TestHostileMessageIsPulled(t *testing.T) {
+func TestHostileMessageIsPulledInTime(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	n := newTestWorker(t, client)

@@ -19,7 +19,7 @@ const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory
 
 // The log says that Redis writes again only after a successful write, not after an error without
 // a reply.
-func TestWritesAgainAfterSuccessOnly(t *testing.T) {
+func TestLogReportsWritesAgainAfterSuccess(t *testing.T) {
 	t.Parallel()
 	timeout := errors.New("i/o timeout")
 	failing := func(errs ...error) func() error {

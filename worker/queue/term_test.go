@@ -238,7 +238,7 @@ func TestEarlierTermMayLead(t *testing.T) {
 }
 
 // A full Redis accepts heartbeats, so that claimed jobs can still be sent and settled.
-func TestFullRedisTakesHeartbeat(t *testing.T) {
+func TestFullRedisAcceptsHeartbeat(t *testing.T) {
 	t.Parallel()
 	n := newTestWorker(t, redistest.Connect(t, redistest.Start(t).Options()))
 	must(t, n.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -248,7 +248,7 @@ func TestFullRedisTakesHeartbeat(t *testing.T) {
 }
 
 // A server that could not return all jobs does not sign off, so that other workers find the jobs.
-func TestNoSignOffWithJobsLeft(t *testing.T) {
+func TestServerWithUnreturnedJobsDoesNotSignOff(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	for cause, want := range map[error]int64{nil: 0, errLeft: 1} {

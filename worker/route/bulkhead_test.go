@@ -10,7 +10,7 @@ import (
 )
 
 // The capacity is one job for each free permit, and one waiter for each permit released in a second.
-func TestBulkheadCapacity(t *testing.T) {
+func TestBulkheadCapacityCountsFreeAndReleasedPermits(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_795_219_200, 0)
 	for name, tt := range map[string]struct {
@@ -120,7 +120,7 @@ func TestPullReservesCapacity(t *testing.T) {
 
 // Critical pushes find the reserved permits free, and get released permits first. Every eighth
 // permit goes to the longest waiter.
-func TestPermitsByPriority(t *testing.T) {
+func TestPermitsGoToCriticalPushesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBulkhead(64)
@@ -197,7 +197,7 @@ func TestCancelledWaiterTakesNoPermit(t *testing.T) {
 
 // A bulkhead that shrinks gives no permit until fewer are in use. One that grows gives waiters the new
 // permits, except the reserved ones.
-func TestResizeBulkhead(t *testing.T) {
+func TestResizedBulkheadGrantsUpToNewSize(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(64)
 	inside := func(want, waiting int) {
@@ -226,7 +226,7 @@ func TestResizeBulkhead(t *testing.T) {
 
 // demand returns twice the permits in use, or all when full. Without use the result halves at each
 // renewal.
-func TestBulkheadWants(t *testing.T) {
+func TestBulkheadDemandFollowsUse(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(64)
 	demand := func(what string, wantHolds, want int) {

@@ -10,7 +10,7 @@ import (
 
 // A user's category is a crowd for crowdFor after the last rejection, except on the critical
 // queue. The number of crowds is bounded.
-func TestCrowds(t *testing.T) {
+func TestCrowdEndsAfterLastRejection(t *testing.T) {
 	t.Parallel()
 	var c Crowds
 	now := time.Unix(1000, 0)

@@ -2,5 +2,5 @@
 
 package route
 
-// troubles is the number of random histories of TestSharesUnderFaults.
+// troubles is the number of random histories of TestSharesUnderFaultsNeverExceedBound.
 const troubles = 200

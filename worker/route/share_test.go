@@ -162,7 +162,7 @@ func newShop(t *testing.T, limit int, shares meter.Shares, pushes func() time.Du
 
 // Without a reply a worker uses its share until the lease ends. Then it cuts off its pushes in
 // flight and sends nothing. It logs once that it stops, and once that it sends again.
-func TestShareWithoutRenewal(t *testing.T) {
+func TestShareWithoutRenewalEndsWithLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
@@ -197,7 +197,7 @@ func TestShareWithoutRenewal(t *testing.T) {
 }
 
 // A process that was suspended with its timers sends nothing once its lease has ended.
-func TestShareOfSuspendedProcess(t *testing.T) {
+func TestSuspendedProcessSendsNothingAfterLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
@@ -224,7 +224,7 @@ func TestShareOfSuspendedProcess(t *testing.T) {
 
 // Pushes of an expired lease must not continue in the next lease, and must all end before it begins:
 // another worker may have the permits now.
-func TestLeaseBeginsAfterPushesOfLastOne(t *testing.T) {
+func TestLeaseBeginsAfterPushesOfLastLease(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]time.Duration{"late renewal": 0, "late reply": 700 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func (l *lossy) Renew(ctx context.Context, key string, c meter.Claim) (int, erro
 
 // Workers start, stop and die, and claims and replies get lost or late. The pushes in flight
 // never exceed the bound, and reach it when the faults are over.
-func TestSharesUnderFaults(t *testing.T) {
+func TestSharesUnderFaultsNeverExceedBound(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(troubles) {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func after(o providers.Outcome, wait time.Duration) providers.Outcome {
 	return o
 }
 
-func TestClosedFor(t *testing.T) {
+func TestOutcomeDecidesLengthOfClosing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		o        providers.Outcome

@@ -62,9 +62,9 @@ func interleave(mixes []mix) (all []mix) {
 	return all
 }
 
-// TestVerdicts lists mixes of answers that close the route, and mixes that do not. The
+// TestAnswersDecideWhetherRouteCloses lists mixes of answers that close the route, and mixes that do not. The
 // answers of one step are interleaved.
-func TestVerdicts(t *testing.T) {
+func TestAnswersDecideWhetherRouteCloses(t *testing.T) {
 	t.Parallel()
 	const rare, busy = 4 * time.Second, 10 * time.Millisecond // between two answers
 	for _, c := range []struct {
@@ -132,7 +132,7 @@ func TestVerdicts(t *testing.T) {
 
 // The answer to a probe decides the state of a closed route: an answer of the same class confirms the
 // trouble.
-func TestProbes(t *testing.T) {
+func TestProbeAnswerDecidesClosedRoute(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cause, probe providers.Outcome
@@ -192,7 +192,7 @@ func TestTroubleCountsAnswers(t *testing.T) {
 }
 
 // A route closed for one trouble stays closed for a second trouble that several tokens show.
-func TestClosedRouteStaysClosedForAnotherTrouble(t *testing.T) {
+func TestClosedRouteStaysClosedForSecondTrouble(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]class{"an outage": failed, "an operator who has it tried again": silent} {
 		e := evidence{cause: cause}
@@ -214,7 +214,7 @@ func TestClosedRouteStaysClosedForAnotherTrouble(t *testing.T) {
 
 // A spike ends when at most half of the answers since its beginning are dead tokens, and not at the first
 // delivery.
-func TestSpikeEnds(t *testing.T) {
+func TestSpikeEndsWithHalfDeadTokens(t *testing.T) {
 	t.Parallel()
 	var e evidence
 	now, token := time.Unix(1_795_219_200, 0), subject(0)
