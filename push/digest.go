@@ -75,7 +75,7 @@ func (n *Notification) checkDigest(f *Faults) {
 		f.Add("/digest", "must be left out beside the blocks %s", fielderrors.List(Platforms(), "and"))
 	}
 	if n.pushType() != PushAlert {
-		f.Add("/digest", "must be left out: push type %q shows none", n.PushType)
+		f.Add("/digest", "must be left out: push type %q shows no digest", n.PushType)
 	}
 	if _, taken := n.Data[DigestKey]; taken {
 		f.Add(strictjson.Pointer("data", DigestKey), "is reserved for the number of notifications in a digest")

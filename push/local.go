@@ -78,6 +78,6 @@ func (n *Notification) checkLocal(f *Faults) {
 	*f = append(*f, faults...)
 	checkInstant(f, "/not_before_local", at)
 	if !n.NotBefore.IsZero() {
-		f.Add("/not_before_local", "must be left out beside not_before: either says when to send")
+		f.Add("/not_before_local", "must be left out beside not_before: give the time by only one of them")
 	}
 }

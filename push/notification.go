@@ -62,9 +62,9 @@ type Notification struct {
 	// CollapseKey makes a newer notification replace an older one. At most 64
 	// bytes of UTF-8 without control characters.
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// Digest combines waiting notifications with the same key into one push; nil for none. It
-	// excludes CollapseKey and the raw blocks, and requires push type alert. A critical
-	// notification, and one of an exempt category, is sent on its own.
+	// Digest combines waiting notifications with the same key into one push; nil for no digest. It
+	// excludes CollapseKey and the raw blocks, and requires push type alert. A critical notification, or
+	// a notification of an exempt category, is sent on its own.
 	Digest *Digest `json:"digest,omitempty"`
 
 	// NotBefore is the earliest time to send; zero means at once.
@@ -80,8 +80,8 @@ type Notification struct {
 	// ExpiresAt is the time from which the notification is not sent; zero means never. A time in the past
 	// is a fault, unless the ID is known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// TTL is ExpiresAt as a duration from the acceptance: the Producer turns it into
-	// ExpiresAt. Positive; zero means none.
+	// TTL is ExpiresAt as a duration from the acceptance: the Producer turns it into ExpiresAt. Positive;
+	// zero means no TTL.
 	TTL Duration `json:"ttl,omitzero"`
 
 	// APNs, FCM and WebPush are raw blocks that change the derived payload: for APNs the

@@ -17,7 +17,7 @@ import (
 func Parse(data []byte) (*Notification, error) {
 	n := new(Notification)
 	var err error
-	if len(data) <= MaxEncodedSize { // larger ones are refused undecoded
+	if len(data) <= MaxEncodedSize { // larger data are refused undecoded
 		err = strictjson.Decode(data, n)
 	}
 	if err = parsed(data, n, err); err != nil {

@@ -105,7 +105,7 @@ func lacking(o *redis.ClusterOptions) (settings []string) {
 }
 
 // WithHeaders returns a producer that calls headers with the context of each Enqueue, and adds the result
-// to the job's asynq headers. Workers read the trace context, W3C's traceparent. nil adds none.
+// to the job's asynq headers. Workers read the trace context, W3C's traceparent. nil adds no headers.
 func (p *Producer) WithHeaders(headers func(context.Context) map[string]string) *Producer {
 	own := *p
 	own.headers = headers

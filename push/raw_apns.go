@@ -40,7 +40,7 @@ func (n *Notification) checkAPNsBlock(block map[string]any, f *Faults) {
 	case n.PushType == PushBackground:
 		for _, name := range []string{"alert", "badge", "sound"} {
 			if aps[name] != nil {
-				f.Add(strictjson.Pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
+				f.Add(strictjson.Pointer("apns", "aps", name), "must be left out: push type %q does not show it", PushBackground)
 			}
 		}
 	case n.PushType == PushLiveActivity && n.has(APNs):

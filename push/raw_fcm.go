@@ -149,7 +149,7 @@ var fcmLabel = &shape{kind: aString, value: func(s string) string {
 
 var fcmLabelForm = regexp.MustCompile(`^[a-zA-Z0-9\-_.~%]{1,50}$`)
 
-// fcmImage is an image's URL; empty stands for none.
+// fcmImage is an image's URL; empty means no image.
 var fcmImage = &shape{kind: aString, value: func(s string) string {
 	if u, err := url.Parse(s); s != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
 		return "must be an https URL"

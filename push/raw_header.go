@@ -25,8 +25,8 @@ func header(name string, value any, form func(name, value string) string) string
 	return form(strings.ToLower(name), s)
 }
 
-// apnsHeader returns the fault of one of APNs' headers; "" for none.
-// Source: Apple, "Sending notification requests to APNs".
+// apnsHeader returns the fault of a header of APNs; "" for none. Source: Apple, "Sending notification
+// requests to APNs".
 func apnsHeader(name string, value any) string {
 	return header(name, value, func(name, s string) string {
 		switch name {
@@ -54,8 +54,8 @@ func apnsHeader(name string, value any) string {
 // webPushTopicForm is the value of the header Topic. Source: RFC 8030, section 5.4.
 var webPushTopicForm = regexp.MustCompile("^[a-zA-Z0-9_-]{1,32}$")
 
-// webPushHeader returns the fault of one of Web Push's headers; "" for none.
-// Sources: RFC 8030, section 5; FCM, "Set the lifespan of a message".
+// webPushHeader returns the fault of a header of Web Push; "" for none. Sources: RFC 8030, section 5;
+// FCM, "Set the lifespan of a message".
 func webPushHeader(name string, value any) string {
 	return header(name, value, func(name, s string) string {
 		switch name {

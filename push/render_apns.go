@@ -115,7 +115,7 @@ type apsAlert struct {
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
-	// Sound is set only for a Live Activity; others have it in aps.
+	// Sound is set only for a Live Activity; other push types have it in aps.
 	Sound string `json:"sound,omitempty"`
 }
 

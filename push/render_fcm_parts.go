@@ -43,11 +43,11 @@ type fcmWebNotification struct {
 type fcmShown struct {
 	// title, body and image are the texts of "notification".
 	title, body, image string
-	// onApple says that an Apple device shows an alert, a badge or a sound.
+	// onApple is true if an Apple device shows an alert, a badge or a sound.
 	onApple bool
-	// inBrowser says that a browser shows a notification.
+	// inBrowser is true if a browser shows a notification.
 	inBrowser bool
-	// liveActivity says that the message is for a Live Activity of an Apple device.
+	// liveActivity is true if the message is for a Live Activity of an Apple device.
 	liveActivity bool
 }
 

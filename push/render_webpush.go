@@ -54,7 +54,7 @@ func (n *Notification) RenderWebPush(t Target, now time.Time) (WebPushMessage, e
 }
 
 // hashedCollapseKey is the topic under which a push service keeps only the newest message of a
-// subscription: the same for the same collapse key of the user, "" without one. Apple refuses some
+// subscription: the same for the same collapse key of the user, "" without a key. Apple refuses some
 // lengths, and accepts 32 characters.
 func (n *Notification) hashedCollapseKey() string {
 	if n.CollapseKey == "" {

@@ -77,7 +77,7 @@ type Status struct {
 	Category string    `json:"category,omitempty"`
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at"`
-	// NotBefore and ExpiresAt are the notification's; zero for none.
+	// NotBefore and ExpiresAt are the notification's; zero if not set.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Deferrals is the number of deferrals; Until, Scope and Rule describe the last.
@@ -95,7 +95,7 @@ type Status struct {
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
 	// Into is the ID of the notification that carries a Digested one. Told is the number of other
-	// notifications that this one's push carries; while it waits, the number so far.
+	// notifications that the push of this one carries; while it waits, the number so far.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
 	// Job is the state of its asynq job: pending, active, scheduled or retry; empty
@@ -150,8 +150,8 @@ func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 // Cancel ends a waiting notification. A running worker gives the notification's slot in the user's limits
 // back within about a second, also if this process crashes. Cancel returns ErrUnknownID, an *EndedError,
 // ErrUnderWay, or an *AmbiguousError if several users have the ID. It returns a *CarriesError if the
-// notification's push carries others of its digest. After another error the notification may be cancelled
-// or not; calling Cancel again is safe.
+// notification's push carries other notifications. After any other error the notification may be
+// cancelled or not; calling Cancel again is safe.
 func (p *Producer) Cancel(ctx context.Context, id string) error {
 	return p.CancelOf(ctx, Ref{ID: id})
 }
@@ -161,8 +161,8 @@ func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
 	return p.cancel(ctx, ref, false)
 }
 
-// CancelWithOthers is CancelOf, and also cancels a notification with a push that carries others. They are
-// then not sent either.
+// CancelWithOthers is CancelOf, and also cancels a notification with a push that carries other
+// notifications. They are then not sent either.
 func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref) error {
 	return p.cancel(ctx, ref, true)
 }

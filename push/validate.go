@@ -30,7 +30,7 @@ const (
 	MaxCollapseKeyBytes = 64
 )
 
-// Validate returns all faults of the notification, as Faults, and nil for none. It renders for each
+// Validate returns all faults of the notification, as Faults; nil if there are none. It renders for each
 // platform that has a target, to check the platforms' size limits. A TTL or ExpiresAt beyond the longest
 // time that a platform stores a message is no fault: rendering shortens it for FCM and Web Push, and APNs
 // does so itself.
@@ -189,7 +189,7 @@ func (n *Notification) checkTargets(f *Faults) {
 		}
 		d := t.Device()
 		if first, ok := seen[d]; ok {
-			f.Add(at(""), "is the same as /targets/%d", first)
+			f.Add(at(""), "is the same device as /targets/%d", first)
 		} else {
 			seen[d] = i
 		}
@@ -205,10 +205,10 @@ func (p *platform) checkAddress(t Target, at func(string) string, f *Faults) {
 			problem = p.token(t.Token)
 		}
 	case p.name != FCM:
-		f.Add(at("/fid"), "must be left out: only targets of %s have one", FCM)
+		f.Add(at("/fid"), "must be left out: only targets of %s have a FID", FCM)
 		return
 	case t.Token != "":
-		f.Add(at("/fid"), "must be left out beside token: a target has either")
+		f.Add(at("/fid"), "must be left out beside token: a target has only one of them")
 		return
 	default:
 		field = at("/fid")
@@ -235,7 +235,7 @@ func (n *Notification) checkContent(f *Faults) {
 	}
 	for p := range n.targeted() {
 		if known && p.alertOnly && n.pushType() != PushAlert {
-			f.Add("/push_type", "must be %s: targets of %s take no other", PushAlert, p.name)
+			f.Add("/push_type", "must be %s: targets of %s accept no other push type", PushAlert, p.name)
 		}
 	}
 	type content struct {
@@ -260,7 +260,7 @@ func (n *Notification) checkContent(f *Faults) {
 		}
 		shows := n.pushType() == PushAlert || n.pushType() == PushLiveActivity && c.live
 		if c.set && known && !shows {
-			f.Add(c.field, "must be left out: push type %q shows none", n.PushType)
+			f.Add(c.field, "must be left out: push type %q does not show it", n.PushType)
 		}
 	}
 	if n.Badge != nil && (*n.Badge < 0 || *n.Badge > math.MaxInt32) {
@@ -309,7 +309,7 @@ func (n *Notification) checkTimes(f *Faults) {
 		f.Add("/ttl", "must be positive")
 	}
 	if n.TTL != 0 && !n.ExpiresAt.IsZero() {
-		f.Add("/ttl", "must be left out beside expires_at: either says when the notification expires")
+		f.Add("/ttl", "must be left out beside expires_at: give the expiry by only one of them")
 	}
 }
 

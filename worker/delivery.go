@@ -21,7 +21,7 @@ import (
 type delivery struct {
 	*push.Notification
 	accepted   time.Time
-	zone       *time.Location // its time_zone; nil if it names none, or an unknown one
+	zone       *time.Location // its time_zone; nil if that is empty or unknown
 	returnedAt time.Time      // when it last returned to the queue; zero at the first visit
 	job        []byte
 	queue      string
@@ -72,7 +72,7 @@ type outcome struct {
 	sent    bool      // this visit sent a push to it
 	excused bool      // it was sent in this visit, and its route was in trouble
 	skip    skip      // why it is not sent to in this visit
-	until   time.Time // when its units expire; zero if it has none
+	until   time.Time // when its units expire; zero without units
 	counted bool      // its device's limit counts a push that has not left
 }
 

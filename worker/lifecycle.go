@@ -26,9 +26,9 @@ const (
 	stopped
 )
 
-// Start begins to pull jobs. If Redis cannot return the operators' pauses and limits, the worker
-// begins once they can be read. ctx bounds only the start. A worker starts once: after an
-// error or Stop, make a new one.
+// Start begins to pull jobs. If Redis cannot return the operators' pauses and limits, the worker begins
+// once they can be read. ctx bounds only the start. A worker starts once: after an error or Stop, make a
+// new worker.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ func (w *Worker) retryBegin(ctx context.Context, servers []*queue.Server) {
 		return
 	}
 	if err != nil {
-		w.h.Log.LogAttrs(ctx, slog.LevelError, "the worker stops, and pulls no jobs: start it again", slog.Any("error", err))
+		w.h.Log.LogAttrs(ctx, slog.LevelError, "the worker stops, as it cannot read the operators' pauses and limits: correct the error and start the worker again", slog.Any("error", err))
 		w.startShutdown()
 		return
 	}

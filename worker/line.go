@@ -85,7 +85,7 @@ func (in *line) insert(t *turn) {
 	in.turns = slices.Insert(in.turns, i, t)
 }
 
-// leave takes the delivery out of its line, and reports whether it was there.
+// leave takes the delivery out of its line, and reports whether it was in the line.
 func (l *lines) leave(d *delivery) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// slots gives slots back, and wakes the jobs that get earlier slots by that.
+// slots gives slots back, and wakes the jobs with slots that become earlier.
 type slots struct {
 	*Options
 	control *control.Control
@@ -65,13 +65,13 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Foll
 	request.Used = used
 	placed, err := s.Limiter.Cancel(ctx, request)
 	if err != nil {
-		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a slot is not given back", slog.String("id", d.ID), slog.Any("error", err))
+		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the slot of a notification could not be given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
 	return placed, err
 }
 
-// maxPlaced bounds the queue of follow-ups. Further ones are dropped: the next call for the user names
-// the same jobs.
+// maxPlaced bounds the queue of follow-ups. Further follow-ups are dropped: the next call for the user
+// names the same jobs.
 const maxPlaced = 1024
 
 // follow queues the follow-ups of a limiter call for run.
@@ -85,7 +85,7 @@ func (s *slots) follow(r throttle.Request, p throttle.FollowUp) {
 	}
 }
 
-// run does the queued follow-ups until ctx ends, and then the rest within clock.LastTimeout.
+// run does the queued follow-ups until ctx ends, and then the remaining ones within clock.LastTimeout.
 func (s *slots) run(ctx context.Context) {
 	for {
 		select {

@@ -136,8 +136,8 @@ func (t *tally) Ended(state push.State) {
 	t.Observer.Ended(state)
 }
 
-// minutes returns the counts of the last 15 minutes, without the minutes that are in Redis. The
-// current one is last.
+// minutes returns the counts of the last 15 minutes, without the minutes that are in Redis. The current
+// minute is last.
 func (t *tally) minutes(now time.Time) (minutes []control.Minute) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // "handle" contains "acquire" and a "send" for each target; "send" contains the provider's request. No
 // span may contain a user, a token or a notification's text.
 
-// tracing makes spans; the zero value makes none.
+// tracing makes spans; the zero value makes no spans.
 type tracing struct{ trace.Tracer }
 
 // traced is a handler with a span around each visit.

@@ -134,7 +134,7 @@ func (d *delivery) costs(i int) (needs []meter.Need) {
 	return needs
 }
 
-// short reports whether the target is due, costs units, and holds no valid ones.
+// short reports whether the target is due, costs units, and holds no valid units.
 func (d *delivery) short(i int, now time.Time) bool {
 	o := &d.outcomes[i]
 	return d.routes[i] != nil && o.due() && !now.Before(o.until) && (d.throughput != nil || d.routes[i].Quota != nil)

@@ -92,8 +92,7 @@ type Options struct {
 	MaxBooked int
 	// ShutdownTimeout is how long Stop lets claimed jobs finish. 0 means 20 s.
 	ShutdownTimeout time.Duration
-	// Prefix begins all keys except asynq's. Producers must use the same one. "" means
-	// "pushpace".
+	// Prefix begins all keys except asynq's. Producers must use the same prefix. "" means "pushpace".
 	Prefix string
 	// Shards is the number of shards, a power of two up to 256. Producers must use the same
 	// number. 0 means 8 on a Cluster and 1 elsewhere.
@@ -213,8 +212,8 @@ func (w *Worker) Pulls() bool {
 	return servers != nil && slices.ContainsFunc(*servers, (*queue.Server).Pulls)
 }
 
-// handlers returns the most jobs that a process claims at a time. Jobs that wait for slow providers
-// or exhausted quotas leave room for the others.
+// handlers returns the most jobs that a process claims at a time. Jobs that wait for slow providers or
+// exhausted quotas leave room for other jobs.
 func (o *Options) handlers() int {
 	const most = 8192 // each is a goroutine and a notification, some 10 kB
 	routes := 1

@@ -171,7 +171,7 @@ func TestStartWithoutAMaster(t *testing.T) {
 			t.Errorf("master %d is away, and %d are accepted", away, accepted)
 		}
 		says := func() bool {
-			return strings.Contains(workers.Stderr.String(), "no jobs are pulled until")
+			return strings.Contains(workers.Stderr.String(), "this worker pulls no jobs until")
 		}
 		workers.Until(t, "what lies elsewhere is sent, or waits", func() bool { return says() || arrived() == accepted })
 		waits, back := says(), time.Now()

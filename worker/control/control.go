@@ -42,7 +42,7 @@ func New(client redis.UniversalClient, records *store.Records, limiter throttle.
 
 // Cancel ends a waiting notification, releases its slot and places the line behind it again. If it cannot
 // end the notification, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
-// *push.AmbiguousError. A repeated call after another error is safe. While the limits' Redis is
+// *push.AmbiguousError. A repeated call after any other error is safe. While the limits' Redis is
 // unreachable, a worker releases the slot later. It does not cancel a digest's push that carries other
 // notifications: the error is a *push.CarriesError.
 func (c *Control) Cancel(ctx context.Context, ref push.Ref) error {

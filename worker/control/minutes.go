@@ -111,7 +111,7 @@ func readMinute(at time.Time, fields map[string]string) Minute {
 	for name, text := range fields {
 		n, err := strconv.ParseInt(text, 10, 64)
 		switch {
-		case err != nil: // not one of our fields
+		case err != nil: // a foreign field
 		case name == "sent":
 			m.Sent = n
 		case name == "deferred":

@@ -27,7 +27,7 @@ func LevelOf(n *push.Notification) limits.Level {
 }
 
 // EndMuted ends the muted waiting notifications, and releases their slots. Workers themselves end claimed
-// ones.
+// notifications.
 func (c *Control) EndMuted(ctx context.Context) error {
 	shards, err := c.records.All(ctx)
 	if err != nil {

@@ -34,10 +34,10 @@ type Snapshot struct {
 	// Pulls means that its last pull succeeded.
 	Pulls       bool `json:"pulls"`
 	Concurrency int  `json:"concurrency"`
-	// Routes are its routes, the troubled ones first, and MoreRoutes counts the omitted ones.
+	// Routes are its routes, troubled routes first; MoreRoutes counts the omitted routes.
 	Routes     []route.Status `json:"routes"`
 	MoreRoutes int            `json:"more_routes,omitempty"`
-	// Quotas is its view of the shared quotas, the one with most waiting jobs first.
+	// Quotas is its view of the shared quotas, the quota with most waiting jobs first.
 	Quotas []route.QuotaStatus `json:"quotas,omitempty"`
 	// Minutes are its minutes not yet added to Redis: the current minute, and earlier ones that Redis did
 	// not accept.
@@ -45,7 +45,7 @@ type Snapshot struct {
 	// LateP99 is the 99th percentile of the delay after the slot, over notifications that only a
 	// limit held, in the last 15 minutes.
 	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
-	// Limits describes an outage of the limits' store; zero for none.
+	// Limits describes an outage of the limits' store; zero without an outage.
 	Limits LimitsOutage `json:"limits_away,omitzero"`
 	// Silent are the shards of a Cluster that have not answered this worker for some seconds, with their
 	// last known waiting notifications.

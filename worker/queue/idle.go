@@ -113,7 +113,7 @@ func (i *idle) next() (next time.Time) {
 	return next
 }
 
-// wake ends the current wait, or else the next one.
+// wake ends the current wait or, if no wait runs, the next.
 func (i *idle) wake() {
 	select {
 	case i.woken <- struct{}{}:

@@ -52,8 +52,8 @@ type claimedJob struct {
 func (s *Server) run(ctx context.Context) {
 	trouble := clock.Trouble{
 		Log:    s.RedisLog.With("shard", s.Records.Number),
-		Begins: "no jobs are pulled from a shard: its Redis fails the pulls",
-		Ends:   "jobs are pulled from the shard again",
+		Begins: "this worker pulls no jobs from a shard: Redis fails its pulls",
+		Ends:   "this worker pulls jobs from the shard again",
 	}
 	for round := 1; s.ending.Err() == nil; round++ {
 		if !s.mayPull() {
@@ -204,7 +204,7 @@ func (s *Server) begin(ctx context.Context, job *Job) {
 	})
 }
 
-// workOf calls Handler.Take. A panic there fails only this attempt of this job.
+// workOf calls Handler.Take. A panic in Take fails only this attempt of this job.
 func (s *Server) workOf(t *claimedJob) (work Work) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -286,8 +286,8 @@ func unrecorded(p *store.PutOff, cause error) store.PutOff {
 // A batch ends jobs that finish at about the same time, by one command.
 type batch struct{ *store.Ends }
 
-// finish ends the job. If this attempt, or an earlier one that could not be recorded, delivered
-// the notification, the same step settles the notification.
+// finish ends the job. If this attempt, or an earlier unrecorded attempt, delivered the notification, the
+// same step settles the notification.
 func (s *Server) finish(t *claimedJob, delivered []store.TargetOutcome) {
 	if delivered != nil {
 		s.settles.Add(t.ID, delivered)

@@ -63,7 +63,7 @@ type Ended struct{ Outcomes []store.TargetOutcome }
 // Postponed returns the job to its queue to run later.
 type Postponed struct {
 	store.PutOff
-	// Unnoted is called if the record could not store the attempt; nil for none.
+	// Unnoted is called if the record could not store the attempt; nil without an attempt.
 	Unnoted func()
 }
 
@@ -157,8 +157,8 @@ func (s *Server) Start(ctx context.Context, h Handler) {
 	s.pulling.Go(func() { s.run(ctx) })
 }
 
-// Shutdown stops pulling, waits up to ShutdownTimeout for running jobs, and returns the rest to
-// their queues.
+// Shutdown stops pulling, waits up to ShutdownTimeout for running jobs, and returns the others to their
+// queues.
 func (s *Server) Shutdown() {
 	defer s.repeats.Close()
 	s.end()

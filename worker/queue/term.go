@@ -22,7 +22,7 @@ import (
 //     ends the term for good, and returns its jobs to the heads of their queues.
 //   - A stopped or disconnected worker cannot know whether others took it for dead. From validFor after
 //     its last heartbeat it starts no send until the next heartbeat succeeds. If its term is dead, it
-//     begins a new one and drops the jobs of the dead one.
+//     begins a new term and drops the jobs of the dead term.
 //   - While Redis is unreachable, no worker can send a heartbeat, which must not make it dead. A worker
 //     that had no reply for validFor first sends heartbeats for validFor, in which the others can send
 //     theirs. Only then it judges which terms are dead.
@@ -80,9 +80,8 @@ func (t *Term) Valid() bool {
 	return time.Now().Before(t.until)
 }
 
-// Lost reports whether the term is over, so that its jobs may belong to another worker. If the
-// last heartbeat is no longer valid, Lost waits for the next one. It returns true if ctx ends
-// first.
+// Lost reports whether the term is over, so that its jobs may belong to another worker. If the last
+// heartbeat is no longer valid, Lost waits for the next heartbeat. It returns true if ctx ends first.
 func (t *Term) Lost(ctx context.Context) bool {
 	for {
 		t.mu.Lock()

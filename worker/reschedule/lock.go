@@ -17,8 +17,8 @@ import (
 )
 
 // A scanLock lets one worker at a time scan all waiting users, and records the start of the scan for the
-// others. If the lock expires while its holder is suspended, a second scan repeats the work and does no
-// harm.
+// other workers. If the lock expires while its holder is suspended, a second scan repeats the work and
+// does no harm.
 //
 //	PREFIX:{limits}:pass         string: a scan runs; expires after lockLives without renewal
 //	PREFIX:{limits}:pass:LEVEL   string: start of the last scan, in Unix ms; expires after an hour

@@ -48,7 +48,7 @@ type Config struct {
 	Overrides *limits.Overrides
 	Limiter   throttle.Planner
 	Control   *control.Control
-	// Waiting calls f for all waiting users: see throttle.Redis. nil for none.
+	// Waiting calls f for all waiting users: see throttle.Redis. nil for no scans.
 	Waiting func(ctx context.Context, f func(app, user string) error) error
 	Apps    []string
 	// Redis has the scan lock of the workers, under the prefix.

@@ -390,10 +390,10 @@ func (b *Bulkhead) nextRank() int {
 	return first
 }
 
-// A flow counts events by second. The zero value has counted none.
+// A flow counts events by second. The zero value has no events.
 type flow struct {
 	second    int64 // since 1970
-	now, last int   // in that second and the one before
+	now, last int   // counts of second and of the second before it
 }
 
 func (f *flow) add(at time.Time) {

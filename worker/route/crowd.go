@@ -8,18 +8,18 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Crowds holds the users and categories with a notification that the limiter has just rejected
-// because of the queue limit. A pull takes only a few of their jobs and parks the rest in order,
-// so that one user's flood delays no other user or category. The zero value has no crowd.
+// Crowds holds the users and categories with a notification that the limiter has just rejected because of
+// the queue limit. A pull takes only a few of their jobs and parks the others in order, so that one
+// user's flood delays no other user or category. The zero value has no crowd.
 type Crowds struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by push.UserMark
 }
 
 const (
-	// crowdFor is how long a user stays a crowd after the last rejection. A continuing flood
-	// renews it, even while its jobs wait behind others for some seconds. After the flood, pulls
-	// take few of the user's jobs for that long.
+	// crowdFor is how long a user stays a crowd after the last rejection. A continuing flood renews it,
+	// even while its jobs wait behind others for some seconds. After the flood, pulls take few of the
+	// user's jobs for the same time.
 	crowdFor = 10 * time.Second
 	// maxCrowds bounds the number of crowds: each is an argument of every pull, which takes 64
 	// jobs.

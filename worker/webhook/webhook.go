@@ -1,6 +1,6 @@
 // Package webhook posts an app's dead tokens and its notifications' outcomes to the app's producer. Start
 // with Deliverers. Workers write reports to the app's stream in Redis. The deliverers of all workers
-// share a consumer group, so one of them posts each report. If it does not acknowledge the report,
+// share a consumer group, so one deliverer posts each report. If it does not acknowledge the report,
 // another deliverer takes the report after a minute.
 //
 // Each report is posted at least once: it is acknowledged after an answer of 2xx, and retried
@@ -64,7 +64,7 @@ type Config struct {
 	// Reports and Events are the streams for DeadTokens and Outcomes.
 	Reports *store.DeadTokens
 	Events  *store.Outcomes
-	// Proxy is used for requests; nil for none.
+	// Proxy is used for requests; nil for no proxy.
 	Proxy    *providers.Proxy
 	Observer Observer
 	Log      *slog.Logger
@@ -74,7 +74,7 @@ type Config struct {
 }
 
 const (
-	// maxBatch is the most reports in a request, as docs/webhooks.md says.
+	// maxBatch is the maximum of reports in a request, as docs/webhooks.md says.
 	maxBatch = 100
 	// maxAnswerSize bounds the bytes read of an answer. After a whole answer its connection can serve
 	// the next request.
@@ -169,7 +169,7 @@ func (d *deliverer[T]) run(ctx context.Context) {
 }
 
 // deliverNext delivers the next reports, and returns their number, or 0 if they are not delivered. It
-// must end before another deliverer may take the reports over. An error is one of Redis.
+// must end before another deliverer may take the reports over. An error comes from Redis.
 func (d *deliverer[T]) deliverNext(ctx context.Context) (int, error) {
 	all, err := d.reports.Next(ctx, d.app, group(d.app), d.Claim+d.hook.Timeout, maxBatch)
 	if err != nil || len(all) == 0 {
