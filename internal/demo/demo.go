@@ -1,5 +1,5 @@
-// Package demo shows notifications being paced: Run runs workers against stand-ins and says how it
-// ended.
+// Package demo shows how limits delay notifications: Run runs a worker against stand-ins of the
+// providers and returns the faults that it found.
 package demo
 
 import (
@@ -31,12 +31,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// demoLimit is when the demo ends although notifications still wait: thirty times as long as it
-// takes, for a machine that is busy.
+// demoLimit is the longest run of the demo, even if notifications still wait: thirty times the
+// usual time, for a busy machine.
 const demoLimit = 5 * time.Minute
 
-// Run runs the demo on the Redis of that address, or on the embedded one for "". It prints the
-// summary, as text or JSON. It returns the violations and losses that it found, one in each string.
+// Run runs the demo on the Redis at address, or on the embedded Redis for "". It prints the
+// summary, as text or JSON. faults describes the violations and losses, one in each string.
 func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (faults []string, err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -70,7 +70,7 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 		s, err = d.summarize(start)
 	}
 	err = errors.Join(err, d.Close())
-	err = errors.Join(err, clean()) // when nothing of the demo writes any more
+	err = errors.Join(err, clean()) // last, when nothing of the demo writes any more
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 	return s.faults, err
 }
 
-// demoConfig is the shipped configuration, with the Redis of that address if
-// one is given. Of the environment, the other settings of that Redis apply.
+// demoConfig returns the shipped configuration, with the Redis at address unless that is "". Of
+// environ, only the other settings of that Redis apply: no address, database or prefix.
 func demoConfig(address string, environ []string) (*config.Config, error) {
 	var settings []string
 	if address != "" {
@@ -96,7 +96,7 @@ func demoConfig(address string, environ []string) (*config.Config, error) {
 	return cfg, app.Misused(err)
 }
 
-// A demo is one run of the demo.
+// A demo is the state of one run.
 type demo struct {
 	*app.System
 	cfg    *config.Config
@@ -105,13 +105,13 @@ type demo struct {
 	late   lateness
 	taken  int // notifications that the Producer has accepted
 
-	stood atomic.Int64 // ns, the longest that this process was kept from the processors
+	stood atomic.Int64 // ns, the longest time for which this process got no processor
 
 	progress io.Writer
 	started  time.Time
-	lines    int                      // of progress so far
+	lines    int                      // of progress, printed so far
 	bar      *progressbar.ProgressBar // nil where there is no terminal
-	shown    int                      // entries of the ledger
+	shown    int                      // entries of the ledger that were printed
 }
 
 // run enqueues the mix and waits until all of it has ended.
@@ -139,8 +139,8 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(err, w.Stop(stop))
 }
 
-// warmUp opens the connections, by a push to a token that the stand-ins refuse: without it
-// the first notifications are late, and the next ones follow too soon.
+// warmUp opens the connections by pushes to dead tokens. Without open connections, the first
+// notifications would arrive late, and the next too soon after them.
 func (d *demo) warmUp(ctx context.Context) error {
 	for platform, sender := range d.Senders[demoApp] {
 		target := push.Target{Platform: platform, Token: "deaddead"}
@@ -155,7 +155,7 @@ func (d *demo) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// watch notes by how much this process sleeps too long.
+// watch measures how much longer than requested this process sleeps.
 func (d *demo) watch(ctx context.Context) {
 	const nap = 10 * time.Millisecond
 	for ctx.Err() == nil {
@@ -165,8 +165,8 @@ func (d *demo) watch(ctx context.Context) {
 	}
 }
 
-// enqueue enqueues the mix, each notification at its time. Half-way it repeats one, like a
-// producer that got no answer, and enqueues an unreadable task through a plain asynq client.
+// enqueue enqueues the mix, each notification at its time. Half-way it enqueues a notification
+// twice, like a producer that got no answer, and an unreadable task through a plain asynq client.
 func (d *demo) enqueue(ctx context.Context) error {
 	producer := push.NewProducer(d.Queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention).WithShards(d.cfg.Redis.Shards)
 	for i := range d.mix {
@@ -196,8 +196,8 @@ func (d *demo) enqueue(ctx context.Context) error {
 	return nil
 }
 
-// follow shows the progress until all notifications have ended. When the time is over it
-// returns nil as well: the summary says how many still wait.
+// follow shows the progress until all notifications have ended. It also returns nil at ctx's
+// deadline: the summary counts the notifications that still wait.
 func (d *demo) follow(ctx context.Context, enqueued <-chan error) (err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -246,8 +246,8 @@ func (d *demo) begin(silent bool) {
 	}
 }
 
-// show prints the new pushes of the noisy user. It shows the counts of all in the bar, or in
-// one line a second.
+// show prints the new pushes to the noisy user. It shows the counts of all users in the bar, or
+// without a terminal in one line a second.
 func (d *demo) show(c store.Counts) {
 	entries := d.ledger.Entries()
 	for _, e := range entries[d.shown:] {

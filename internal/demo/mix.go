@@ -9,13 +9,13 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The demo's app, and its user with a flood of chat messages.
+// The demo's app, and the user who gets a flood of chat messages.
 const (
 	demoApp   = "demo"
 	noisyUser = "sam"
 )
 
-// A planned notification is one that the demo enqueues, at that time after its start.
+// A planned is a notification n that the demo enqueues when the time at has passed since its start.
 type planned struct {
 	at time.Duration
 	n  push.Notification
@@ -26,8 +26,8 @@ var demoUsers = []string{
 	"kim", "leo", "mia", "noa", "otto", "pia", "quin", "rosa", noisyUser, "tom",
 }
 
-// demoMix returns the demo's notifications in the order of time. Under the shipped limits
-// all of them end within some ten seconds.
+// demoMix returns the demo's notifications, sorted by time. Under the shipped limits all of them
+// end within about ten seconds.
 func demoMix() []planned {
 	var mix []planned
 	add := func(at time.Duration, user, category, title string, p push.Priority) *push.Notification {
@@ -53,7 +53,7 @@ func demoMix() []planned {
 		add(300*time.Millisecond, noisyUser, "chat", fmt.Sprintf("Message %d", i+1), push.Default)
 	}
 	typing := add(400*time.Millisecond, noisyUser, "chat", "Somebody is typing", push.Default)
-	typing.TTL = push.Duration(2 * time.Second) // its slot is later
+	typing.TTL = push.Duration(2 * time.Second) // it expires before its slot
 	for i := range 3 {
 		add(time.Duration(2*i+2)*time.Second, noisyUser, "security", fmt.Sprintf("Your code is %d", 771204+i), push.Critical)
 	}
@@ -61,20 +61,20 @@ func demoMix() []planned {
 	return mix
 }
 
-// devices are the user's. A token's beginning says how the stand-ins answer.
+// devices returns the user's devices. The stand-ins' answer depends on how a token begins.
 func devices(user string) []push.Target {
 	android := push.Target{Platform: push.FCM, Token: user + "-pixel:APA91bExample"}
 	iPhone := func(begins string) push.Target {
 		return push.Target{Platform: push.APNs, Token: begins + fmt.Sprintf("%064x", user)[len(begins):]}
 	}
 	switch user {
-	case "jon": // whose app is registered by its Firebase Installation ID
+	case "jon": // registers by Firebase Installation ID
 		return []push.Target{{Platform: push.FCM, FID: "deQ7zv1tRk2bX0mYw9sLpA"}}
-	case "dan": // has lost his old iPhone
+	case "dan": // lost an old iPhone
 		return []push.Target{iPhone("deaddead"), android}
-	case "gita": // has uninstalled the app
+	case "gita": // uninstalled the app
 		return []push.Target{iPhone("deaddead")}
-	case "quin": // whose first push meets an overloaded provider
+	case "quin": // gets the first push after a retry: the provider is overloaded
 		return []push.Target{iPhone("fade1503")}
 	case "leo", "rosa":
 		return []push.Target{laptop(user + "-laptop")}
@@ -85,8 +85,8 @@ func devices(user string) []push.Target {
 	return []push.Target{iPhone("")}
 }
 
-// laptop is a browser that has subscribed at Google's push service under the name, which says how
-// the stand-in answers.
+// laptop returns a browser's subscription at Google's push service. The stand-in's answer depends
+// on name.
 func laptop(name string) push.Target {
 	return webpushtest.Subscription(webpushtest.Endpoint(push.WebPushGoogle, name))
 }

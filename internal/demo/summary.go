@@ -16,11 +16,11 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// busy is how long a process may stand still on a machine that has processors for it.
+// busy is the longest time without a processor on a machine that is not busy.
 const busy = 50 * time.Millisecond
 
-// lateness is a worker.Observer that notes how late notifications leave that a limit alone
-// held.
+// lateness is a worker.Observer that records how late a notification leaves, if only a limit held
+// it.
 type lateness struct {
 	worker.NopObserver
 
@@ -35,8 +35,8 @@ func (l *lateness) Paced(late time.Duration) {
 	l.all = append(l.all, late)
 }
 
-// at returns the lateness in ms that this share of the notifications, above 0 and up to 1,
-// does not exceed; 0 for no notification.
+// at returns the quantile of the lateness in ms for a share above 0 and up to 1; 0 without
+// notifications.
 func (l *lateness) at(share float64) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,15 +47,15 @@ func (l *lateness) at(share float64) float64 {
 // rounded rounds to a tenth.
 func rounded(x float64) float64 { return math.Round(x*10) / 10 }
 
-// A summary is how the demo ended.
+// A summary is the demo's result.
 type summary struct {
 	counts     store.Counts
 	lost       int64
 	violations int
 	p50, p99   float64       // lateness in ms
-	latest     float64       // of all
-	way        time.Duration // the longest from an admission to the provider
-	stood      time.Duration // the longest that the process was kept from the processors
+	latest     float64       // the greatest lateness in ms
+	way        time.Duration // the longest time from an admission to the provider
+	stood      time.Duration // the longest time for which the process got no processor
 	seconds    float64
 	faults     []string // what is wrong, a line each
 }
@@ -67,11 +67,11 @@ func (d *demo) summarize(start time.Time) (*summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := map[string]time.Time{} // by ID, when the stand-ins first took it
+	first := map[string]time.Time{} // by ID, when a stand-in first took the notification
 	s := &summary{counts: c, p50: d.late.at(0.5), p99: d.late.at(0.99), latest: d.late.at(1), stood: time.Duration(d.stood.Load()), seconds: rounded(time.Since(start).Seconds())}
 	for _, e := range d.ledger.Entries() {
 		if !slices.ContainsFunc(d.mix, func(p planned) bool { return p.n.ID == e.Notification }) {
-			s.fault("a stand-in took %q, which nobody has sent", e.Notification)
+			s.fault("a stand-in took the notification %q, which the demo has not enqueued", e.Notification)
 			continue
 		}
 		if at, ok := first[e.Notification]; !ok || e.At.Before(at) {
@@ -93,7 +93,7 @@ func (d *demo) summarize(start time.Time) (*summary, error) {
 		at, ok := admitted[n.ID]
 		if !ok {
 			s.violations++
-			s.fault("%q was sent, and its limits have not admitted it", n.ID)
+			s.fault("%q was sent without an admission by its limits", n.ID)
 			continue
 		}
 		s.way = max(s.way, arrived.Sub(at))

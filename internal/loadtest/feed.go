@@ -12,33 +12,32 @@ import (
 )
 
 const (
-	// batch is how many notifications the producer hands over in one round trip, at most: whole
-	// rounds.
+	// batch is the most notifications that the producer enqueues in one round trip: whole rounds.
 	batch = 12 * round
-	// lanes is how many of these round trips are under way at once, at most.
+	// lanes is the most round trips in flight.
 	lanes = 4
-	// window is how many notifications wait for the worker, at most, while it works flat out.
-	// The notifications that a round puts off do not count.
+	// window is the most notifications that wait for the worker while it works flat out, without
+	// the notifications that a round puts off.
 	window = 4096
-	// pacedTime is how long the last notifications leave at half the rate, at most.
+	// pacedTime is the longest time of the plan's last part, at half the rate.
 	pacedTime = time.Minute
-	// pacedShare is which part of the notifications these are, at most.
+	// pacedShare bounds the last part: at most 1/pacedShare of the notifications.
 	pacedShare = 5
-	// nap is how long the producer waits before it looks again whether it may go on.
+	// nap is the time between two checks whether the producer may continue.
 	nap = 2 * time.Millisecond
-	// stall is how long nothing may arrive before the producer goes on all the same: a killed
+	// stall is the time without an arrival after which the producer continues anyway: a killed
 	// worker's notifications are back within 15 s.
 	stall = 20 * time.Second
 )
 
-// A feeder hands the plan over: first as fast as the worker takes it, and the last part at
-// half of the rate that the worker reached, for the lateness.
+// A feeder enqueues the plan: first as fast as the worker takes it, then the last part at half of
+// the rate that the worker reached, to measure the lateness.
 type feeder struct {
 	*log
 	enqueue  func(context.Context, []*push.Notification) []push.Result
-	replaced <-chan struct{} // closed when the worker was killed and the next one runs
+	replaced <-chan struct{} // closed when a new worker runs after the kill
 	rate     float64         // deliveries a second before the last part
-	paced    int             // the index at which it begins
+	paced    int             // the index at which the last part begins
 }
 
 func (f *feeder) feed(ctx context.Context) error {
@@ -53,7 +52,7 @@ func (f *feeder) feed(ctx context.Context) error {
 			return handing.Wait()
 		}
 		if !arrived {
-			firsts = f.firsts.Load() // or the missing ones would fill the window
+			firsts = f.firsts.Load() // otherwise lost notifications would fill the window
 		}
 		upto := min(i+min(batch, int(room)), f.notifications)
 		for k := i; k < upto; k++ {
@@ -82,7 +81,7 @@ func (f *feeder) feed(ctx context.Context) error {
 	return handing.Wait()
 }
 
-// enough reports whether the rest, from index i on, is the last part, and sets the rate.
+// enough reports whether the notifications from index i on are the last part, and sets the rate.
 func (f *feeder) enough(ctx context.Context, i int) bool {
 	rest := f.notifications - i
 	if rest > f.notifications/pacedShare {
@@ -103,7 +102,7 @@ func (f *feeder) enough(ctx context.Context, i int) bool {
 	return float64(rest) <= f.rate/2*pacedTime.Seconds()
 }
 
-// hand hands over the notifications from one index up to another.
+// hand enqueues the notifications from ≤ i < upto.
 func (f *feeder) hand(ctx context.Context, from, upto int) error {
 	all := make([]*push.Notification, 0, batch)
 	for i := from; i < upto; i++ {
@@ -118,8 +117,8 @@ func (f *feeder) hand(ctx context.Context, from, upto int) error {
 	return nil
 }
 
-// wait waits until arrived reports true. It returns false if nothing has arrived for the time of
-// a stall: notifications are lost, and the judge counts them.
+// wait waits until arrived reports true. It returns false if nothing has arrived for the time
+// stall: then notifications are lost, and the judge counts them.
 func (f *feeder) wait(ctx context.Context, arrived func() bool) (bool, error) {
 	delivered, since := f.delivered.Load(), time.Now()
 	for !arrived() {
@@ -136,7 +135,7 @@ func (f *feeder) wait(ctx context.Context, arrived func() bool) (bool, error) {
 	return true, nil
 }
 
-// sleep waits for a nap.
+// sleep waits for the time nap, or until ctx ends.
 func sleep(ctx context.Context) error {
 	select {
 	case <-time.After(nap):

@@ -14,7 +14,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The feeder hands over everything although notifications are lost, so the judge counts them.
+// The feeder enqueues the whole plan even if notifications are lost, so that the judge counts the
+// losses.
 func TestFeederGoesOnAfterLosses(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(p plan, i int) bool{
@@ -65,10 +66,10 @@ func feedWithLosses(t *testing.T, lost func(plan, int) bool) {
 	if err := f.feed(ctx); err != nil || ctx.Err() != nil {
 		t.Fatalf("%v, %v", err, ctx.Err())
 	}
-	time.Sleep(2 * limits.Rates[0].Period) // the last ones arrive
+	time.Sleep(2 * limits.Rates[0].Period) // the last notifications arrive
 	synctest.Wait()
 	if i := slices.Index(l.handed, 0); i >= 0 {
-		t.Errorf("notification %d is not handed over", i)
+		t.Errorf("notification %d is not enqueued", i)
 	}
 	v := l.judge(admitted, l.several(), f.paced)
 	if v.lost != want || v.violations != 0 || len(v.lateness) == 0 {

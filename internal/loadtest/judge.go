@@ -12,23 +12,23 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// A log has the instants at which each notification of a plan was handed over and arrived, as
-// time since the start.
+// A log records when each notification of a plan was enqueued and when it arrived, as time since
+// the start.
 type log struct {
 	plan
 	start time.Time
 	half  chan struct{} // closed when half of the notifications have arrived
 
-	delivered, firsts atomic.Int64 // notifications that arrived; those that no round puts off
+	delivered, firsts atomic.Int64 // notifications that arrived; of these, the ones that no round puts off
 	began             atomic.Int64 // when the first one arrived, in ns since the start
 
 	mu       sync.Mutex
-	handed   []time.Duration // before the producer handed it over; 0 for not yet
+	handed   []time.Duration // instant before the producer enqueues it; 0 for not yet
 	arrivals []arrivals
-	unknown  int // pushes that nobody handed over
+	unknown  int // pushes outside the plan
 }
 
-// arrivals are a notification's at the stand-ins. The zero value is none.
+// arrivals are a notification's arrivals at the stand-ins. The zero value means none.
 type arrivals struct {
 	first, last time.Duration
 	count       int32
@@ -41,7 +41,7 @@ func newLog(p plan) *log {
 	}
 }
 
-// hand notes that the notifications from one index up to another are handed over now.
+// hand records that the notifications from ≤ i < upto are enqueued now.
 func (l *log) hand(from, upto int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *log) hand(from, upto int) {
 	}
 }
 
-// arrive notes a push that a stand-in took. It is the sink of the stand-ins' ledger.
+// arrive records a push that a stand-in took. The stand-ins' ledger calls it.
 func (l *log) arrive(e standin.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *log) arrive(e standin.Entry) error {
 	return nil
 }
 
-// deliveryRate returns how many notifications arrived a second since the first one.
+// deliveryRate returns the arrivals per second since the first arrival.
 func (l *log) deliveryRate() float64 {
 	since := time.Since(l.start) - time.Duration(l.began.Load())
 	return float64(l.delivered.Load()) / since.Seconds()
@@ -87,11 +87,11 @@ func (l *log) deliveryRate() float64 {
 // A verdict is the judgement of a log.
 type verdict struct {
 	violations int
-	lost       int // handed over, and not arrived
+	lost       int // enqueued, but not arrived
 	twice      int // arrived more than once
 	putOff     int // by their users' limits
-	// lateness is sorted: the time from the first instant at which the limits allowed each
-	// notification to its arrival.
+	// lateness of each notification, sorted: from the first instant at which the limits allowed it
+	// to its arrival.
 	lateness []time.Duration
 	faults   []string // the first violations, a line each
 }
@@ -105,12 +105,12 @@ func (v *verdict) violate(format string, args ...any) {
 	}
 }
 
-// clockError is the greatest difference between the limiter's clock, as it was measured once, and
-// this machine's.
+// clockError is the largest accepted difference between this machine's clock and the limiter's,
+// which was measured once.
 const clockError = 50 * time.Millisecond
 
-// several returns the indexes of the notifications that were handed over, by user, of the
-// users with more than one. No other user's limits can be broken.
+// several returns, for each user with more than one enqueued notification, their indexes. Only
+// these users' limits can be broken.
 func (l *log) several() map[int][]int {
 	count := make([]int32, l.users)
 	for i, at := range l.handed {
@@ -127,14 +127,14 @@ func (l *log) several() map[int][]int {
 	return of
 }
 
-// judge judges the log. The limits must hold exactly by the limiter's admissions, which it
-// returned by ID for the users of several, and each push must lie behind its admission: so an
-// admission that the limiter forged would show. The lateness is that of the notifications from
-// index from on.
+// judge judges the log. admitted has the limiter's admissions by ID, for the users in several. The
+// admissions must keep the limits exactly, and each push must come after its admission: this finds
+// a limiter that reports false admissions. The lateness covers the notifications from index from
+// on.
 func (l *log) judge(admitted map[string]time.Time, several map[int][]int, from int) verdict {
 	var v verdict
 	if l.unknown > 0 {
-		v.violate("%d pushes arrived that nobody handed over", l.unknown)
+		v.violate("%d pushes arrived that the bench has not enqueued", l.unknown)
 	}
 	for i, at := range l.handed {
 		a := l.arrivals[i]
@@ -142,7 +142,7 @@ func (l *log) judge(admitted map[string]time.Time, several map[int][]int, from i
 		case at > 0 && a.count == 0:
 			v.lost++
 		case at == 0 && a.count > 0:
-			v.violate("%s arrived before it was handed over", l.notification(i).ID)
+			v.violate("%s arrived before it was enqueued", l.notification(i).ID)
 		}
 		if a.count > 1 {
 			v.twice++
@@ -162,7 +162,7 @@ func (l *log) judge(admitted map[string]time.Time, several map[int][]int, from i
 	return v
 }
 
-// judgeUser judges the notifications of one user by their admissions, which it returns.
+// judgeUser judges the notifications of one user, and returns their admissions.
 func (l *log) judgeUser(v *verdict, user int, all []int, admitted map[string]time.Time, from int) (pushes []violations.Push) {
 	type push struct {
 		i        int
@@ -178,7 +178,7 @@ func (l *log) judgeUser(v *verdict, user int, all []int, admitted map[string]tim
 		since := at.Sub(l.start)
 		switch {
 		case !ok:
-			v.violate("%s was sent, and its limits have not admitted it", id)
+			v.violate("%s was sent without an admission by its limits", id)
 			continue
 		case since > l.arrivals[i].last+clockError:
 			v.violate("%s arrived %s before its limits admitted it", id, since-l.arrivals[i].last)
@@ -207,6 +207,6 @@ func (l *log) judgeUser(v *verdict, user int, all []int, admitted map[string]tim
 	return pushes
 }
 
-// within returns the lateness that this share of the notifications, above 0 and up to 1, does
-// not exceed; 0 for no notification.
+// within returns the quantile of the lateness for a share above 0 and up to 1; 0 without
+// notifications.
 func (v *verdict) within(share float64) time.Duration { return violations.Within(v.lateness, share) }

@@ -25,7 +25,7 @@ func goodLog() (*log, map[string]time.Time) {
 	return l, admitted
 }
 
-// take has a stand-in take the i-th notification at that instant.
+// take records that a stand-in took the i-th notification at that instant.
 func take(l *log, i int, at time.Time) {
 	_ = l.arrive(standin.Entry{At: at, Notification: l.notification(i).ID})
 }
@@ -55,11 +55,11 @@ func TestJudgeFindsFaults(t *testing.T) {
 	}{
 		"a loss":           {func(l *log, _ map[string]time.Time) { l.arrivals[4] = arrivals{} }, 0, 1, 0, ""},
 		"a double":         {func(l *log, _ map[string]time.Time) { take(l, 4, l.start.Add(time.Hour)) }, 0, 0, 1, ""},
-		"an unknown push":  {func(l *log, _ map[string]time.Time) { _ = l.arrive(standin.Entry{Notification: "n-10"}) }, 1, 0, 0, "nobody handed over"},
-		"an unasked push":  {func(l *log, _ map[string]time.Time) { l.handed[4] = 0 }, 1, 0, 0, "n-4 arrived before it was handed over"},
+		"an unknown push":  {func(l *log, _ map[string]time.Time) { _ = l.arrive(standin.Entry{Notification: "n-10"}) }, 1, 0, 0, "the bench has not enqueued"},
+		"an unasked push":  {func(l *log, _ map[string]time.Time) { l.handed[4] = 0 }, 1, 0, 0, "n-4 arrived before it was enqueued"},
 		"a broken gap":     {func(_ *log, a map[string]time.Time) { a["n-1"] = a["n-1"].Add(-time.Millisecond) }, 1, 0, 0, "user-0 got a notification 1ms too soon for the limit gap"},
 		"a broken rate":    {func(_ *log, a map[string]time.Time) { a["n-2"] = a["n-2"].Add(-time.Millisecond) }, 1, 0, 0, "user-0 got a notification 1ms too soon for the limit 2/15s"},
-		"no admission":     {func(_ *log, a map[string]time.Time) { delete(a, "n-2") }, 1, 0, 0, "n-2 was sent, and its limits have not admitted it"},
+		"no admission":     {func(_ *log, a map[string]time.Time) { delete(a, "n-2") }, 1, 0, 0, "n-2 was sent without an admission by its limits"},
 		"a late admission": {func(_ *log, a map[string]time.Time) { a["n-2"] = a["n-2"].Add(time.Second) }, 1, 0, 0, "n-2 arrived 998ms before its limits admitted it"},
 		"an early admission": {func(_ *log, a map[string]time.Time) { a["n-0"] = a["n-0"].Add(-time.Second) }, 1, 0, 0,
 			"the admission of n-0 is 1s older than the notification"},
@@ -77,7 +77,7 @@ func TestJudgeFindsFaults(t *testing.T) {
 	}
 }
 
-// Of each ten notifications two are put off, and each user gets one at least.
+// The plan puts off two of ten notifications, and sends each user at least one.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	p := newPlan(1000, 0)
@@ -101,7 +101,7 @@ func TestPlan(t *testing.T) {
 	}
 	for _, id := range []string{"n-1250", "n--1", "n-", "x", "7"} {
 		if _, ok := p.index(id); ok {
-			t.Errorf("%q is of the plan", id)
+			t.Errorf("%q is in the plan", id)
 		}
 	}
 }

@@ -5,9 +5,9 @@ package loadtest
 // Options are the command's flags.
 type Options struct {
 	Users         int
-	Notifications int    // 0 for five to each four users
+	Notifications int    // 0 for five for every four users
 	Redis         string // host:port; "" to start a server
 }
 
-// least is how many users, and notifications, a run has at least.
+// least is the fewest users, and the fewest notifications, of a run.
 const least = 100

@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// Run is for Linux and macOS.
+// Run returns an error: the command needs Linux or macOS.
 func Run(context.Context, Options) (*Report, error) {
-	return nil, errors.New("bench runs on Linux and macOS")
+	return nil, errors.New("bench runs on Linux and macOS only")
 }

@@ -24,10 +24,10 @@ const (
 	burst      = 3
 )
 
-// A plan is the load: so many notifications, in rounds, to so many users.
+// A plan is the load: the number of users, and of notifications to them, in rounds.
 type plan struct{ users, notifications int }
 
-// newPlan returns the plan for so many users. With 0 notifications each user is in one round.
+// newPlan returns a plan. If notifications is 0, each user is in one round.
 func newPlan(users, notifications int) plan {
 	if notifications == 0 {
 		notifications = users * round / roundUsers
@@ -60,7 +60,7 @@ func (p plan) notification(i int) *push.Notification {
 
 const idPrefix = "n-"
 
-// index returns i for the ID of the i-th notification, and false for another ID.
+// index returns i for the ID of the i-th notification, and false for any other ID.
 func (p plan) index(id string) (i int, ok bool) {
 	number, ok := strings.CutPrefix(id, idPrefix)
 	i, err := strconv.Atoi(number)

@@ -16,7 +16,7 @@ type Report struct {
 	DeliveriesPerS float64 `json:"deliveries_per_s"`
 	PerCore        float64 `json:"per_core"`
 	// LatenessMS is the time from the first instant at which the limits allowed a notification
-	// until its stand-in got it, at half of the rate.
+	// until a stand-in got it, at half of DeliveriesPerS.
 	LatenessMS Lateness `json:"lateness_ms"`
 	Violations int      `json:"violations"`
 	Lost       int      `json:"lost"`

@@ -31,8 +31,8 @@ const command = "bench"
 // answerTime is how long the stand-ins take to answer.
 const answerTime = 20 * time.Millisecond
 
-// Run puts the load on, and shows the progress. It ends early with ctx, SIGINT or SIGTERM, and
-// leaves no process, file or key behind.
+// Run runs the load test and shows its progress. ctx, SIGINT or SIGTERM ends it early. It leaves no
+// process, file or key behind.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if o.Users < least || o.Notifications != 0 && o.Notifications < least {
 		return nil, app.Misusedf("want at least %d users and notifications", least)
@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	return report, explain(interrupted(ctx, err))
 }
 
-// interrupted returns err, or the error "interrupted" in its place if a signal ended the run.
+// interrupted returns err, or the error "interrupted" instead if a signal ended the run.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")
@@ -91,7 +91,7 @@ func (r *run) open(ctx context.Context, o Options) (err error) {
 		if address, err = r.startRedis(); err != nil {
 			return err
 		}
-		environ = nil // its settings are those of another Redis
+		environ = nil // its settings are for a Redis of the user
 	}
 	if r.settings, err = scratch.Settings(command, address, environ); err != nil {
 		return app.Misused(err)
@@ -105,7 +105,7 @@ func (r *run) open(ctx context.Context, o Options) (err error) {
 	}
 	r.Add(standIns.Close)
 	r.settings = append(r.settings, standIns.Settings(appName)...)
-	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
+	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the returned errors name the cause
 	if err := r.configure(ctx, o.Redis != ""); err != nil {
 		return err
 	}
@@ -118,21 +118,21 @@ func (r *run) open(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// startRedis starts a server that keeps nothing, and returns its address.
+// startRedis starts a Redis without persistence, and returns its address.
 func (r *run) startRedis() (address string, err error) {
 	if _, err := exec.LookPath(redisserver.Program()); err != nil {
 		return "", fmt.Errorf("there is no %s on the PATH: install it, or name an empty Redis by --redis HOST:PORT", redisserver.Program())
 	}
 	server, err := redisserver.Start(redisserver.Options{Dir: r.folder, Args: []string{"--appendonly", "no"}})
 	if err != nil {
-		return "", fmt.Errorf("no Redis starts; look at its log, or name one by --redis HOST:PORT: %w", err)
+		return "", fmt.Errorf("Redis does not start: read its log, or name an empty Redis by --redis HOST:PORT: %w", err)
 	}
 	r.Add(func() error { server.Stop(); return nil })
 	return server.Addr(), nil
 }
 
-// configure writes the configuration of the worker, which this process has too. Of a Redis
-// that others may use it claims a database.
+// configure writes the configuration of the worker and this process. On a shared Redis it claims a
+// database.
 func (r *run) configure(ctx context.Context, shared bool) (err error) {
 	file := filepath.Join(r.folder, "config.yaml")
 	text := fmt.Appendf(nil, "limits: {default: {min_gap: %s, rates: [%s]}}\nlog: {level: warn}\n", limits.MinGap, limits.Rates[0])

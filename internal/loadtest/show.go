@@ -10,15 +10,15 @@ import (
 	"github.com/pushpace/pushpace/internal/cli/progress"
 )
 
-// showEvery is how often a line shows the progress where there is no terminal.
+// showEvery is the time between two lines of progress without a terminal.
 const showEvery = 5 * time.Second
 
-// A show is the progress on standard error: a bar on a terminal, lines elsewhere.
+// A show prints the progress on standard error: a bar on a terminal, lines elsewhere.
 type show struct {
 	size  int
 	start time.Time
 	bar   *progressbar.ProgressBar // nil where there is no terminal
-	next  time.Time                // of the lines
+	next  time.Time                // when the next line of progress is due
 }
 
 func newShow(size int) *show {
@@ -42,7 +42,7 @@ func (s *show) update(delivered int64, rate float64) {
 	}
 }
 
-// line prints a line of its own.
+// line prints a line in place of the bar.
 func (s *show) line(format string, args ...any) {
 	s.end()
 	fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))

@@ -13,11 +13,11 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 )
 
-// patience is how long nothing may arrive before the run ends: a killed worker's notifications
+// patience is the time without an arrival after which the run ends: a killed worker's notifications
 // are back within 15 s, and the machine may be busy.
 const patience = 90 * time.Second
 
-// work starts a worker, hands the plan over, waits for the end and judges it.
+// work starts a worker, enqueues the plan, waits until it has ended and judges the log.
 func (r *run) work(ctx context.Context) (*Report, error) {
 	before, version, err := r.redisUsage(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (r *run) work(ctx context.Context) (*Report, error) {
 	go func() { fed <- f.feed(feeding); close(fed) }()
 	err = r.follow(ctx, replaced, fed)
 	cancel()
-	for range fed { // until it has ended
+	for range fed { // until the feeder has ended
 	}
 	r.show.end()
 	if err != nil {
@@ -67,8 +67,8 @@ func (r *run) work(ctx context.Context) (*Report, error) {
 	}, nil
 }
 
-// follow kills the worker in the middle, and returns when all notifications have ended, or
-// nothing has arrived for a long time. It closes replaced, and takes one error from fed.
+// follow replaces the worker half-way, and then closes replaced. It returns when all notifications
+// have ended, or nothing has arrived for the time patience. It receives one error from fed.
 func (r *run) follow(ctx context.Context, replaced chan<- struct{}, fed <-chan error) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

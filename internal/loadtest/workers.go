@@ -20,7 +20,7 @@ type workers struct {
 	args, environ []string
 	log           string // the file of their logs
 	process       *subprocess.Process
-	used          subprocess.Usage // by those that have ended: the CPU of all, the largest RSS
+	used          subprocess.Usage // by ended processes: the sum of their CPU time, the largest RSS
 }
 
 // start starts a worker.
@@ -54,7 +54,7 @@ func (w *workers) kill() {
 // stopLimit is how long a worker may take to stop.
 const stopLimit = 30 * time.Second
 
-// stop lets the worker end what it has in flight.
+// stop ends the worker after its pushes in flight.
 func (w *workers) stop() error {
 	defer w.kill()
 	if err := w.process.Signal(syscall.SIGTERM); err != nil {
@@ -76,7 +76,7 @@ func (w *workers) failed() error {
 	return errors.New("the worker ended by itself" + w.lastLog())
 }
 
-// lastLog is the end of the workers' log, for an error.
+// lastLog returns the end of the workers' log, for an error.
 func (w *workers) lastLog() string {
 	file, err := os.Open(w.log)
 	if err != nil {
