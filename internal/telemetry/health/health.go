@@ -14,11 +14,12 @@ import (
 type Check struct {
 	// Name is the check's name in the answer.
 	Name string
-	// Probe returns the fault, or "". Everyone can read it: it must hold no secret. It should
-	// return when ctx ends; the answer does not wait for it. Nil for a check that only warns.
+	// Probe returns the fault, or "". Everyone can read the fault: it must hold no secret. Probe
+	// should return when ctx ends; the answer does not wait longer. Nil for a check that only
+	// warns.
 	Probe func(ctx context.Context) string
-	// Warning likewise returns a fault that leaves the process ready. It is called if the probe
-	// found no fault; nil for none.
+	// Warning is called if Probe finds no fault. Its own fault leaves the process ready. Nil for
+	// none.
 	Warning func(ctx context.Context) string
 }
 
@@ -34,7 +35,7 @@ type Health struct {
 	checks []*check
 
 	mu    sync.Mutex
-	stage string // "" when it serves
+	stage string // "" while the process serves
 }
 
 const (
@@ -59,7 +60,7 @@ func New(checks ...Check) *Health {
 // Started marks the start as complete.
 func (h *Health) Started() { h.set("") }
 
-// Draining says that the process takes on nothing new any more.
+// Draining marks that the process takes no new work.
 func (h *Health) Draining() { h.set("draining") }
 
 func (h *Health) set(stage string) {
@@ -122,7 +123,7 @@ func (h *Health) report(ctx context.Context) Report {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // it is the client's loss
+	_ = json.NewEncoder(w).Encode(body) // it fails only if the client has gone
 }
 
 // A check is a Check with its last result.
@@ -161,7 +162,7 @@ func (c *check) result(ctx context.Context) Result {
 	return Result{c.Name, "failed", "does not answer within " + probeTimeout.String()}
 }
 
-// probe runs the check on its own, because the first caller may leave.
+// probe runs the check without the caller's context, because the first caller may leave.
 func (c *check) probe(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()

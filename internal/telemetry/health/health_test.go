@@ -67,8 +67,8 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// A check that hangs fails after its time-out, is asked by one at a time, and
-// does not hold up the answer.
+// A hanging check fails after its time-out. Requests share one probe, and the answer does not wait
+// longer.
 func TestHangingCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

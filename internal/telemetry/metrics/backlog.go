@@ -15,33 +15,31 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// A Backlog is Redis's content of all processes together.
+// A Backlog is the content of Redis, which all processes share.
 type Backlog struct {
 	Counts store.Counts
 	Jobs   store.Jobs
-	// Unread are the shards that did not answer: the rest is without theirs.
+	// Unread are the shards that did not answer. The other fields exclude them.
 	Unread []int
 	// Nodes are the servers of the queue's Redis; a Cluster's nodes have Shards.
 	Nodes []redisconn.Node
-	// Webhooks are when the first of the reports was made that an app's webhook has
-	// not acknowledged, zero for none, by app and kind. One that is not known is not
-	// there.
+	// Webhooks has the instant of the oldest report that a webhook has not acknowledged, by app and
+	// kind; zero for none. An unknown instant has no entry.
 	Webhooks map[string]map[webhook.Kind]time.Time
-	// Workers is the number alive, negative if unknown; Waits counts the waiting notifications by
-	// cause.
+	// Workers is the number of live workers, negative if unknown; Waits counts the waiting
+	// notifications by cause.
 	Workers int
 	Waits   []inspect.Share
 }
 
-// ReadBacklog reads a Backlog, and returns when ctx ends, or soon after.
+// ReadBacklog reads a Backlog. It returns soon after ctx ends.
 type ReadBacklog func(ctx context.Context) (Backlog, error)
 
 const (
-	// backlogFresh is how long a reading is used again, so that scrapes,
-	// however many, cost Redis little.
+	// backlogFresh is how long a reading is reused, so that many scrapes cost Redis little.
 	backlogFresh = 5 * time.Second
-	// backlogWait is how long a scrape waits for Redis, and backlogTimeout how
-	// long Redis may take for the next one.
+	// backlogWait bounds a scrape's wait for a reading. backlogTimeout bounds the reading, which a
+	// later scrape can use.
 	backlogWait    = 500 * time.Millisecond
 	backlogTimeout = 5 * time.Second
 	// backlogStale is how long a reading is used while Redis does not answer.
@@ -62,7 +60,7 @@ type backlog struct {
 	at      time.Time     // when last was read
 	asked   time.Time     // when the last read began
 	reading chan struct{} // closed when the read under way is done; nil for none
-	failed  bool          // the last read that is done
+	failed  bool          // whether the last finished read failed
 }
 
 func newBacklog(read ReadBacklog, status func() redisconn.Status) *backlog {
@@ -80,18 +78,18 @@ func (b *backlog) close() {
 
 var (
 	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis, or every master of a Cluster, answers in time and accepts writes.", nil, nil)
-	notDone    = prometheus.NewDesc("pushpace_waiting", "Accepted notifications that have not ended, of all processes together.", nil, nil)
-	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications delayed by a limit.", nil, nil)
+	notDone    = prometheus.NewDesc("pushpace_waiting", "Accepted notifications that have not ended, in all processes together.", nil, nil)
+	booked     = prometheus.NewDesc("pushpace_bookings", "Waiting notifications that a limit has delayed.", nil, nil)
 	letters    = prometheus.NewDesc("pushpace_dead_letters", "Stored dead letters.", nil, nil)
 	dropped    = prometheus.NewDesc("pushpace_dropped_total", "Dead letters, and reports not yet accepted by an app's webhook, deleted because the app had too many.", []string{"app", "what"}, nil)
 	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "Age of the oldest report that an app's webhook has not accepted. 0 for none.", []string{"app", "webhook"}, nil)
-	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues. The state is pending, active, scheduled (not before), put_off (until a slot, another attempt or capacity) or archived (which pushpace never does).", []string{"queue", "state"}, nil)
-	alive      = prometheus.NewDesc("pushpace_workers", "Live workers. A process of the API alone reports it too.", nil, nil)
-	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards that did not answer. The counts of notifications, dead letters and jobs are without them.", nil, nil)
+	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues. The state is pending, active, scheduled (until not_before), put_off (until a slot, a retry or capacity) or archived (only asynq archives jobs).", []string{"queue", "state"}, nil)
+	alive      = prometheus.NewDesc("pushpace_workers", "Live workers. A process that runs only the API reports their number too.", nil, nil)
+	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards that did not answer. The counts of notifications, dead letters and jobs exclude them.", nil, nil)
 	nodeUp     = prometheus.NewDesc("pushpace_redis_node_up", "1 while this master of a Cluster answers in time.", []string{"node"}, nil)
-	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master. While it does not answer, the last count.", []string{"node"}, nil)
+	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master. While the master does not answer, their last known number.", []string{"node"}, nil)
 	nodeCopies = prometheus.NewDesc("pushpace_redis_node_replicas", "Replicas that follow this master, and have all of its keys.", []string{"node"}, nil)
-	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Age of the oldest waiting notification, by cause (reasons.md). If more than 5,000 wait, of a sample.", []string{"for"}, nil)
+	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Age of the oldest waiting notification, by cause (reasons.md). If more than 5,000 wait, the oldest of a sample.", []string{"for"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -119,7 +117,7 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	gauge(notDone, float64(last.Counts.Waiting()))
 	gauge(booked, float64(max(0, last.Counts.Booked)))
 	gauge(letters, float64(last.Counts.Letters))
-	sums := map[store.Dropped]int64{} // an app may be named as the unknown ones are
+	sums := map[store.Dropped]int64{} // an app may be named "other"
 	for d, n := range last.Counts.Dropped {
 		sums[store.Dropped{Kind: d.Kind, App: cmp.Or(d.App, Other)}] += n
 	}
@@ -177,8 +175,8 @@ func (b *backlog) get() (last Backlog, known, up bool) {
 	return b.last, !b.at.IsZero() && time.Since(b.at) < backlogStale, !b.failed && b.reading == nil
 }
 
-// refresh begins a read when it is time to. It returns a channel that is closed when the
-// one under way is done, nil for none.
+// refresh starts a read if the last one is old enough. It returns a channel that is closed when the
+// read under way ends; nil for none.
 func (b *backlog) refresh() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -52,7 +52,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// Each master of a Cluster has its samples, without the unknown ones.
+// Each master of a Cluster has a sample of each known value.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	of := func(nodes ...redisconn.Node) string {
@@ -79,7 +79,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// However many scrapes there are, Redis is read once in a while.
+// Many scrapes read Redis once per backlogFresh.
 func TestScrapesDoNotHammerRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestScrapesDoNotHammerRedis(t *testing.T) {
 	})
 }
 
-// While Redis hangs, a scrape waits only a moment, reports the fault, and repeats the last read
-// until that is too old.
+// While Redis hangs, a scrape waits at most backlogWait, reports the fault, and repeats the last
+// read until that is too old.
 func TestScrapesDoNotHangWithRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// One notification that is delivered, and one that is put off first.
+// notification counts a delivery, and deferral counts a deferral.
 func notification(m *Metrics) {
 	m.Handled(time.Millisecond)
 	m.Checked(time.Millisecond)

@@ -9,14 +9,14 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// credentials collects when the senders' credentials end. One that does not end
-// has no sample.
+// credentials collects when the senders' credentials expire. A credential that does not expire has
+// no sample.
 type credentials struct {
 	senders map[string]map[push.Platform]providers.Sender
 }
 
 var credentialExpiry = prometheus.NewDesc("pushpace_credential_expiry_timestamp_seconds",
-	"When the certificate in use expires, in Unix time. Keys do not.", []string{"app", "platform"}, nil)
+	"When the certificate in use expires, in Unix time. Keys do not expire.", []string{"app", "platform"}, nil)
 
 // Describe implements prometheus.Collector.
 func (credentials) Describe(all chan<- *prometheus.Desc) { all <- credentialExpiry }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// HTTP counts next's answers by the pattern of the route that next, an http.ServeMux, finds. No
-// handler between them may replace the request: the mux notes the pattern in it. A nil Metrics
-// counts nothing.
+// HTTP counts next's answers by route. next is an http.ServeMux, which writes the route's pattern
+// into the request: no handler in between may replace the request. A nil Metrics counts nothing.
 func (m *Metrics) HTTP(next http.Handler) http.Handler {
 	if m == nil {
 		return next
@@ -34,7 +33,7 @@ func (m *Metrics) answered(pattern, method string, status int, took time.Duratio
 	if !ok {
 		route = pattern
 	}
-	if route == "" || route == "/" { // whatever has no route of its own
+	if route == "" || route == "/" { // a request without a route of its own
 		route = Other
 	}
 	switch method {
@@ -49,7 +48,7 @@ func (m *Metrics) answered(pattern, method string, status int, took time.Duratio
 	m.answers.WithLabelValues(route, method).Observe(took.Seconds())
 }
 
-// An answer notes the status.
+// An answer records the status.
 type answer struct {
 	http.ResponseWriter
 	status int

@@ -22,25 +22,25 @@ import (
 
 // Sources are read at each scrape. A nil source has no samples.
 type Sources struct {
-	// ClockOffset answers how far Redis's clock is ahead of this machine's.
+	// ClockOffset returns how far Redis's clock is ahead of this machine's.
 	ClockOffset func() time.Duration
-	// Outages answers the counts of the limiter's outages.
+	// Outages returns the counts of the limiter's outages.
 	Outages func() throttle.OutageStats
-	// Senders by app and platform. Only these apps are named.
+	// Senders by app and platform. All other apps have the label Other.
 	Senders map[string]map[push.Platform]providers.Sender
-	// Worker answers the worker's state; nil before there is one.
+	// Worker returns the worker; nil before it exists.
 	Worker func() *worker.Worker
 	// Backlog reads the content of Redis.
 	Backlog ReadBacklog
 	// Redis has a func for each Redis, by configuration key: QueueRedis, and limits.redis if it
 	// is separate. The func returns the trouble of that Redis.
 	Redis map[string]func() redisconn.Status
-	// Reload answers whether the last reload of the configuration was taken over, and
-	// when one was last, the start included.
+	// Reload returns whether the last reload of the configuration succeeded, and when a
+	// configuration was last loaded, the start included.
 	Reload func() (ok bool, at time.Time)
 }
 
-// QueueRedis is the queue's in Sources.Redis.
+// QueueRedis is the key of the queue's Redis in Sources.Redis.
 const QueueRedis = "redis"
 
 // Metrics is a worker.Observer with a registry of its own. Close it.
@@ -65,8 +65,8 @@ type Metrics struct {
 	answers   *prometheus.HistogramVec
 }
 
-// Other is the label of an app or a category that the configuration does not
-// have, and of a route that the API does not.
+// Other is the label of an app or category outside the configuration, and of a request without a
+// route.
 const Other = "other"
 
 // seconds are the buckets of durations that are milliseconds as a rule.
@@ -81,11 +81,11 @@ func New(s Sources) *Metrics {
 		registry: prometheus.NewRegistry(),
 		apps:     make(map[string]bool, len(s.Senders)),
 		queueAge: histogram("pushpace_queue_age_seconds",
-			"From the acceptance of a notification, or its not_before, to its first handling. If it grows, add workers.", ages),
+			"The time from a notification's acceptance, or its not_before, to its first handling. If it grows, add workers.", ages),
 		acquire: histogram("pushpace_acquire_seconds", "How long the limiter takes to answer.", seconds),
 		deferrals: counters("pushpace_deferrals_total",
 			"Times that a limit deferred a notification. The scope is general or category, the rule gap, rate or quiet_hours.", "app", "category", "scope", "rule"),
-		lateness: histogram("pushpace_lateness_seconds", "How long after its slot a notification held only by a limit is sent.", seconds[1:]),
+		lateness: histogram("pushpace_lateness_seconds", "The time from a notification's slot until it is sent, if only a limit held it.", seconds[1:]),
 		attempts: counters("pushpace_attempts_total", "Attempts to send to one target, by the provider's answer.", "app", "platform", "kind", "reason"),
 		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pushpace_provider_seconds", Help: "How long an attempt to send to one target takes.", Buckets: seconds,
@@ -146,7 +146,7 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 }
 
-// registerFunctions registers the numbers that other parts keep anyway.
+// registerFunctions registers the numbers that the sources count.
 func (m *Metrics) registerFunctions(s Sources) {
 	gauge := func(name, help string, value func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
@@ -187,7 +187,7 @@ func (m *Metrics) Close() error {
 	return nil
 }
 
-// SetCategories says which categories are named from now on: the configured ones.
+// SetCategories sets the configured categories. All others get the label Other.
 func (m *Metrics) SetCategories(names []string) {
 	known := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -204,8 +204,8 @@ func (m *Metrics) app(name string) string {
 	return Other
 }
 
-// longestAge bounds an age that depends on a producer's clock: one that is off by years would
-// outweigh all others in the sum.
+// longestAge bounds an age that depends on a producer's clock: a clock that is off by years would
+// outweigh all other ages in the sum.
 const longestAge = 24 * time.Hour
 
 // Handled implements worker.Observer.

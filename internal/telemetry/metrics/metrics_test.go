@@ -73,7 +73,7 @@ func TestMetrics(t *testing.T) {
 	})
 	m.SetCategories([]string{"orders"})
 	m.Handled(7 * time.Minute)
-	m.Handled(1000 * 24 * time.Hour) // by a producer's clock
+	m.Handled(1000 * 24 * time.Hour) // a producer's clock is wrong
 	m.Checked(2 * time.Millisecond)
 	m.Deferred("shop", "", throttle.Decision{Scope: throttle.General, Rule: "gap"})
 	m.Deferred("shop", "a category's name", throttle.Decision{Scope: "a category's name", Rule: "10/1m"})

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
 
-// described matches a description's text, the only way to its labels.
+// described matches a description's text. Only this text has its labels.
 var described = regexp.MustCompile(`fqName: "(pushpace_\w+)", help: "(.*?)", (?:unit: "", )?constLabels: \{\}, variableLabels: \{([\w,]*)\}`)
 
 // docs/metrics.md has each metric with its labels and its help.
@@ -45,7 +45,7 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 		}
 	}
 	slices.Sort(rows)
-	page := "# Metrics\n\nThis page is generated from the texts that `GET /metrics` gives. [running.md](running.md#metrics) says where that is.\n\n| Metric | Labels | Says |\n|---|---|---|\n" + strings.Join(rows, "")
+	page := "# Metrics\n\nThis page is generated from the help texts of `GET /metrics`. [running.md](running.md#metrics) says where to scrape it.\n\n| Metric | Labels | Meaning |\n|---|---|---|\n" + strings.Join(rows, "")
 	const file = "../../../docs/metrics.md"
 	if *update {
 		must(t, os.WriteFile(file, []byte(page), 0o644))

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// routes collects the state of the worker and of its ways to the providers.
+// routes collects the state of the worker and of its routes.
 type routes struct{ worker func() *worker.Worker }
 
 var (
@@ -17,13 +17,13 @@ var (
 		[]string{"app", "platform"}, nil)
 	queuing = prometheus.NewDesc("pushpace_provider_queue", "Notifications in this process that wait for a permit to be in flight.",
 		[]string{"app", "platform"}, nil)
-	share = prometheus.NewDesc("pushpace_share", "How many pushes of the provider's concurrency this process may have in flight. All processes together never have more. Absent without concurrency.",
+	share = prometheus.NewDesc("pushpace_share", "Share of the provider's concurrency: how many pushes this process may have in flight. All shares together never exceed the concurrency. Absent without concurrency.",
 		[]string{"app", "platform"}, nil)
-	closed = prometheus.NewDesc("pushpace_provider_closed", "1 while an app's notifications wait for its provider, also while single ones probe it, by the provider's answer (reasons.md).",
+	closed = prometheus.NewDesc("pushpace_provider_closed", "1 while an app's notifications wait for its provider, also while single notifications probe the provider, by its answer (reasons.md).",
 		[]string{"app", "platform", "reason"}, nil)
 	quotaTaken = prometheus.NewDesc("pushpace_quota_taken_total", "Units that this worker has taken from a quota, such as fcm/PROJECT, or a throughput, such as category/APP/NAME.",
 		[]string{"quota"}, nil)
-	quotaWaited = prometheus.NewDesc("pushpace_quota_waited_total", "Times that a notification waited, or was retried, for such units.",
+	quotaWaited = prometheus.NewDesc("pushpace_quota_waited_total", "Times that a notification waited, or was retried, for units of a quota or throughput.",
 		[]string{"quota"}, nil)
 	quotaUsed = prometheus.NewDesc("pushpace_quota_used_ratio", "Share of the quota that this worker uses. The sum over all workers is the total use.",
 		[]string{"quota"}, nil)

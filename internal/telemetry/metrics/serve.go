@@ -23,11 +23,11 @@ const (
 	idleTimeout  = 2 * time.Minute // more than a scrape's usual interval
 	closeTimeout = time.Second
 	maxHeader    = 16 << 10
-	// scrapes is how many are answered at once; more get 503.
+	// scrapes is the most scrapes answered at once; further ones get 503.
 	scrapes = 4
 )
 
-// Serve answers on the listener. Other paths go to rest; nil answers 404.
+// Serve answers GET /metrics on the listener. rest answers the other paths; a nil rest means 404.
 func (m *Metrics) Serve(listener net.Listener, rest http.Handler) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes}))
@@ -46,10 +46,10 @@ func (m *Metrics) Serve(listener net.Listener, rest http.Handler) *Server {
 	return s
 }
 
-// Addr is the address that it answers on.
+// Addr returns the server's address.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Close ends it. A scrape that is under way has a second.
+// Close ends the server. A running scrape has a second to finish.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

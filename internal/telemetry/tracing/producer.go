@@ -18,7 +18,7 @@ type Producer struct {
 	tracer trace.Tracer // nil for none
 }
 
-// Producer answers the producer with traces; it works without for a nil Tracing.
+// Producer returns p with traces; without traces for a nil Tracing.
 func (t *Tracing) Producer(p *push.Producer) *Producer {
 	if t == nil {
 		return &Producer{Producer: p}
@@ -26,7 +26,7 @@ func (t *Tracing) Producer(p *push.Producer) *Producer {
 	return &Producer{p.WithHeaders(headers), t.tracer}
 }
 
-// headers are the context's trace as W3C writes it: traceparent and tracestate.
+// headers returns the context's trace in the W3C headers traceparent and tracestate.
 func headers(ctx context.Context) map[string]string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil
@@ -36,13 +36,13 @@ func headers(ctx context.Context) map[string]string {
 	return carrier
 }
 
-// Enqueue is push.Producer's, as a span.
+// Enqueue is push.Producer.Enqueue in a span.
 func (p *Producer) Enqueue(ctx context.Context, n *push.Notification) (push.Receipt, error) {
 	if p.tracer == nil {
 		return p.Producer.Enqueue(ctx, n)
 	}
 	ctx, span := p.tracer.Start(ctx, "enqueue", trace.WithSpanKind(trace.SpanKindProducer))
-	defer func() { span.End() }() // deferred itself, it would tell what a panic says
+	defer func() { span.End() }() // if deferred directly, End would record a panic's text
 	receipt, err := p.Producer.Enqueue(ctx, n)
 	switch {
 	case !span.IsRecording():
@@ -55,7 +55,7 @@ func (p *Producer) Enqueue(ctx context.Context, n *push.Notification) (push.Rece
 	return receipt, err
 }
 
-// EnqueueAll is push.Producer's, as one span.
+// EnqueueAll is push.Producer.EnqueueAll in one span.
 func (p *Producer) EnqueueAll(ctx context.Context, notifications []*push.Notification) []push.Result {
 	if len(notifications) == 1 {
 		receipt, err := p.Enqueue(ctx, notifications[0])

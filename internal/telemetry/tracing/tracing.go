@@ -17,16 +17,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options say where traces go.
+// Options are the arguments of Start.
 type Options struct {
-	// Endpoint is the URL that takes OTLP over HTTP, path included. Required.
-	// OpenTelemetry's own environment adds headers, certificates and attributes:
-	// OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_RESOURCE_ATTRIBUTES.
+	// Endpoint is the URL that takes OTLP over HTTP, path included. Required. OpenTelemetry's own
+	// variables add headers, certificates and attributes: OTEL_EXPORTER_OTLP_HEADERS,
+	// OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_RESOURCE_ATTRIBUTES.
 	Endpoint string
-	// Ratio is how many of the traces that begin here are recorded, 0 to 1. One
-	// that began elsewhere is recorded if it is there.
+	// Ratio is the share of traces beginning here that are recorded, 0 to 1. A trace that began
+	// elsewhere is recorded here if it is recorded there.
 	Ratio float64
-	// Version is the program's.
+	// Version is the program's version.
 	Version string
 	// OnChange is called with the cause when spans begin to get lost, and with nil when they
 	// arrive again. Required.
@@ -42,12 +42,12 @@ type Tracing struct {
 
 const (
 	scope = "github.com/pushpace/pushpace"
-	// exportTimeout bounds one request to the collector, closeTimeout the last of them.
+	// exportTimeout bounds a request to the collector, closeTimeout the last request.
 	exportTimeout = 5 * time.Second
 	closeTimeout  = 2 * time.Second
 )
 
-// Start begins to trace. It connects to nothing yet.
+// Start returns a Tracing. It does not connect yet.
 func Start(ctx context.Context, o Options) (*Tracing, error) {
 	otlp, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
@@ -80,7 +80,7 @@ func (t *Tracing) Close() error {
 	return nil
 }
 
-// Tracer is the workers'; nil for a nil Tracing.
+// Tracer returns the workers' tracer; nil for a nil Tracing.
 func (t *Tracing) Tracer() trace.Tracer {
 	if t == nil {
 		return nil
@@ -88,10 +88,10 @@ func (t *Tracing) Tracer() trace.Tracer {
 	return t.tracer
 }
 
-// HTTP makes a span for every request that next, an http.ServeMux, answers: in the trace of the
-// request's headers if the caller is known, and otherwise in a new one, so that only known
-// callers choose the recorded traces. No handler between them may replace the request: the mux notes
-// the route in it.
+// HTTP makes a span for every request that next answers: in the trace of the request's headers if
+// the caller is known, otherwise in a new trace, so that only known callers choose the recorded
+// traces. next is an http.ServeMux, which writes the route into the request: no handler in between
+// may replace the request.
 func (t *Tracing) HTTP(next http.Handler, known func(*http.Request) bool) http.Handler {
 	if t == nil {
 		return next
@@ -102,7 +102,7 @@ func (t *Tracing) HTTP(next http.Handler, known func(*http.Request) bool) http.H
 			ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 		}
 		ctx, span := t.tracer.Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer))
-		defer func() { span.End() }() // deferred itself, it would tell what a panic says
+		defer func() { span.End() }() // if deferred directly, End would record a panic's text
 		r = r.WithContext(ctx)
 		next.ServeHTTP(w, r)
 		if r.Pattern != "" {
@@ -112,7 +112,7 @@ func (t *Tracing) HTTP(next http.Handler, known func(*http.Request) bool) http.H
 	})
 }
 
-// An exporter reports when it fails, and when it works again, once each.
+// An exporter reports when it begins to fail, and when it works again.
 type exporter struct {
 	sdk.SpanExporter
 	onChange func(error)

@@ -71,14 +71,14 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// named answers the spans of that name.
+// named returns the spans of that name.
 func (r *receiver) named(name string) []*otlp.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.spans), func(s *otlp.Span) bool { return s.Name != name })
 }
 
-// one answers the only span of that name.
+// one returns the only span of that name.
 func (r *receiver) one(t *testing.T, name string) *otlp.Span {
 	t.Helper()
 	spans := r.named(name)
@@ -115,8 +115,8 @@ func start(t *testing.T, r *receiver, ratio float64) *tracing.Tracing {
 	return traces
 }
 
-// send sends the notification from a producer to the stand-ins, each process
-// with traces of its own, and returns when all is over.
+// send sends the notification from a producer to the stand-ins, each process with traces of its
+// own, and returns after the delivery.
 func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notification) {
 	t.Helper()
 	client := redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
@@ -133,7 +133,7 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	defer appleSender.Close()
 	googleSender := google.NewSender()
 	defer googleSender.Close()
-	for i, sender := range []providers.Sender{appleSender, googleSender} { // so that a connection is there in time
+	for i, sender := range []providers.Sender{appleSender, googleSender} { // opens a connection before the worker begins
 		if o := sender.Send(t.Context(), n, n.Targets[i], providers.Departure{}); o.Kind != providers.Delivered {
 			t.Fatalf("before the worker begins: %+v", o)
 		}
@@ -171,7 +171,7 @@ func shipped() *push.Notification {
 func TestFromProducerToProvider(t *testing.T) {
 	t.Parallel()
 	var r *receiver
-	for range 50 { // one that finds no connection in time is admitted again
+	for range 50 { // a push that finds no connection in time is admitted again
 		r = newReceiver(t)
 		producers, workers := start(t, r, 1), start(t, r, 0) // the producer decides
 		send(t, producers, workers, shipped())
@@ -221,7 +221,7 @@ func TestFromProducerToProvider(t *testing.T) {
 	defer r.mu.Unlock()
 	for _, span := range r.spans {
 		if words := strings.ToLower(span.String()); strings.Contains(words, "canary") || strings.Contains(words, "5ec7e7ca") {
-			t.Errorf("it tells a token, a text or a user: %v", span)
+			t.Errorf("a span holds a token, a text or a user: %v", span)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestFromTheWorkerOn(t *testing.T) {
 		workers := start(t, r, ratio)
 		send(t, nil, workers, shipped())
 		must(t, workers.Close())
-		// the wait has no producer, and is no trace of its own
+		// without a producer's trace, the wait has no span
 		if got := r.named("handle"); len(got) != want || want == 1 && len(got[0].ParentSpanId) != 0 || len(r.named("queue")) != 0 {
 			t.Errorf("ratio %v: %v, and the waits %v", ratio, got, r.named("queue"))
 		}
