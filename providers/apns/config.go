@@ -23,8 +23,8 @@ const (
 // DefaultTimeout bounds one attempt when Config.Timeout is 0.
 const DefaultTimeout = 10 * time.Second
 
-// A Config says how one app reaches APNs. It authenticates either with a key
-// (KeyFile, KeyID, TeamID) or with a certificate (CertificateFile).
+// A Config describes how one app reaches APNs. It authenticates either with a key (KeyFile, KeyID,
+// TeamID) or with a certificate (CertificateFile).
 type Config struct {
 	// The app's bundle ID, without the team's ID and without a push type's suffix such as `.voip`,
 	// which pushpace adds. A bundle ID that itself ends so is refused.
@@ -43,7 +43,7 @@ type Config struct {
 
 	// A certificate (`.p12`, PEM or DER) instead of a key.
 	//
-	// Its issuers' may stand beside it, in any order.
+	// The file may also hold the issuers' certificates, in any order.
 	CertificateFile string `yaml:"certificate_file"`
 	// The password of the certificate's key.
 	PasswordFile string `yaml:"password_file"`
@@ -84,7 +84,7 @@ func (c Config) Validate() error {
 			all.Add("team_id", both)
 		}
 	case c.KeyFile == "" && c.KeyID == "" && c.TeamID == "":
-		all.Add("key_file", "must be set, with key_id and team_id, or else certificate_file")
+		all.Add("key_file", "must be set, with key_id and team_id, unless certificate_file is set")
 	default:
 		if c.KeyFile == "" {
 			all.Add("key_file", "must be the .p8 file of the key")
@@ -113,12 +113,12 @@ func (c Config) Validate() error {
 }
 
 var (
-	// appleID is how Apple calls keys and teams.
+	// appleID matches Apple's ID of a key or a team.
 	appleID = regexp.MustCompile(`^[A-Za-z0-9]{10}$`)
-	// bundleID is an app's. The topic becomes a header's value.
+	// bundleID matches an app's bundle ID. The topic becomes a header's value.
 	bundleID = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-	// teamPrefix is ten capitals or digits in front of a bundle ID, as entitlements write a
-	// team's ID there. A team's ID has a digit nearly always.
+	// teamPrefix matches ten capitals or digits before a bundle ID, where entitlements have the
+	// team's ID. Nearly every team's ID has a digit.
 	teamPrefix = regexp.MustCompile(`^[A-Z0-9]{10}\.`)
 )
 

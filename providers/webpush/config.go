@@ -17,7 +17,7 @@ const DefaultTimeout = 10 * time.Second
 // MaxTimeout is the longest Config.Timeout.
 const MaxTimeout = time.Minute
 
-// A Config says how to send Web Push on behalf of one app.
+// A Config describes how to send Web Push on behalf of one app.
 type Config struct {
 	// A push service's contact: `mailto:` and an address, or https; at a real domain.
 	//
@@ -36,7 +36,7 @@ type Config struct {
 	//
 	// 0 means DefaultTimeout; at most MaxTimeout.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`
-	// Encrypts and signs, and connects to nothing.
+	// Encrypts and signs, but opens no connection.
 	//
 	// A notification that would be sent is delivered, with the reason providers.DryRun.
 	DryRun bool `yaml:"dry_run" default:"false"`
@@ -61,7 +61,7 @@ func (c Config) Validate() error {
 		name := strings.TrimPrefix(host, "*.")
 		switch {
 		case host == push.AnyHost && len(c.Hosts) > 1:
-			all.Add("hosts", `"*" stands for each public host: leave the others out`)
+			all.Add("hosts", `"*" allows every public host: remove the other hosts`)
 		case host != push.AnyHost && !push.IsHostName(name):
 			all.Add("hosts", `%q is not a host's name in lower case, "*." and a name, or "*"`, host)
 		}
@@ -100,7 +100,7 @@ func checkSubject(subject string) string {
 	}
 	host = strings.ToLower(host)
 	if _, err := netip.ParseAddr(host); err == nil || !push.IsHostName(host) || isReserved(host) {
-		return "names no domain that the Internet knows, and Apple refuses it: " + example
+		return "has no public domain, and Apple refuses it: " + example
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-// Package fcmconfig says how to reach FCM. It links no SDK, as package fcm does.
+// Package fcmconfig has the configuration of FCM, without the SDK that package fcm links.
 package fcmconfig
 
 import (
@@ -16,11 +16,11 @@ const DefaultTimeout = 10 * time.Second
 // MaxTimeout is the longest Config.Timeout.
 const MaxTimeout = time.Minute
 
-// Config says how to reach FCM on behalf of one Firebase project.
+// Config describes how to reach FCM on behalf of one Firebase project.
 type Config struct {
 	// The JSON key of a Google service account.
 	//
-	// Its token_uri is where access tokens come from.
+	// Access tokens come from its token_uri.
 	CredentialsFile string `yaml:"credentials_file"`
 	// The Firebase project; the credentials' by default.
 	ProjectID string `yaml:"project_id"`
@@ -28,7 +28,7 @@ type Config struct {
 	Endpoint string `yaml:"endpoint" kind:"URL"`
 	// The trusted authorities; the system's by default.
 	//
-	// They count for the endpoint and for the credentials' token_uri.
+	// They apply to the endpoint and to the credentials' token_uri.
 	RootCAFile string `yaml:"root_ca_file"`
 	// The longest time for an attempt, with the fetch of an access token.
 	//
@@ -36,8 +36,8 @@ type Config struct {
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`
 	// FCM checks the messages, and sends none.
 	//
-	// It is the API's validate_only. A message that FCM takes is delivered, with the reason
-	// providers.DryRun.
+	// It is the API's validate_only. A message that FCM accepts counts as delivered, with the
+	// reason providers.DryRun.
 	DryRun bool `yaml:"dry_run" default:"false"`
 }
 
@@ -62,8 +62,7 @@ func (c Config) Validate() error {
 	return all.Err()
 }
 
-// Project returns the Firebase project, which the credentials name where ProjectID does
-// not.
+// Project returns the Firebase project: ProjectID, or without one the credentials' project.
 func (c Config) Project() (string, error) {
 	if c.ProjectID != "" {
 		return c.ProjectID, nil
