@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// A Body is a request's body that starts its Departure once there is a connection to
-// write to.
+// A Body is the body of a request. It starts its Departure once there is a connection.
 type Body struct {
 	departure Departure
 	content   []byte
@@ -30,17 +29,17 @@ func (b *Body) Sent(r *http.Request) *http.Request {
 	return sent
 }
 
-// Wrote reports whether the body was asked for, which is after the headers are written.
-// The transport may ask while the request is given up.
+// Wrote reports whether the transport has begun to read the body, which it does after it has
+// written the headers. It may begin while the request is given up.
 func (b *Body) Wrote() bool { return b.wrote.Load() }
 
-// Late reports whether the body was not to be written any more.
+// Late reports whether it was too late to write the body.
 func (b *Body) Late() bool { return b.late.Load() }
 
 // start reports whether the body may be written, now that there is a connection.
 func (b *Body) start() bool {
 	if b.wrote.Swap(true) {
-		b.departure.Undo() // the server refused it over another connection
+		b.departure.Undo() // the server refused the request over the last connection
 	} else {
 		b.connected()
 	}
@@ -60,7 +59,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	if !r.begun {
 		r.begun = true
 		if !r.body.start() {
-			return 0, ErrTooLate // what there is of the request is void
+			return 0, ErrTooLate // an incomplete request is void
 		}
 	}
 	if len(r.left) == 0 {

@@ -29,8 +29,8 @@ func (d Departure) Start() bool {
 	return true
 }
 
-// Undo takes Start back: the provider has not processed the push. To leave once more,
-// the push has to start again.
+// Undo reverts Start: the provider has not processed the push. Call Start again before the push
+// leaves again.
 func (d Departure) Undo() {
 	if d.Started != nil {
 		d.Started.Add(-1)
@@ -43,7 +43,7 @@ func (d Departure) TooLate() bool {
 }
 
 // ErrTooLate is a transport's error for a push that did not start.
-var ErrTooLate = errors.New("there was no connection for it at its instant")
+var ErrTooLate = errors.New("the push had no connection when it was due")
 
 // TooLateOutcome is the outcome of a push that did not start.
 func TooLateOutcome() Outcome {

@@ -12,15 +12,15 @@ import (
 const (
 	// DialTimeout bounds the time to make a connection.
 	DialTimeout = 5 * time.Second
-	// KeepAlive is the time between two probes of a connection that is silent.
+	// KeepAlive is the time between two probes of a silent connection.
 	KeepAlive = 30 * time.Second
 )
 
 // A DialFunc makes a connection, as net.Dialer.DialContext does.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dialing returns dial with writes that go out together. Every connection ends with
-// life at the latest, also one that is made while life ends.
+// Dialing returns a DialFunc like dial. Its connections combine writes, and are closed when life
+// ends, even if they are made at that moment.
 func Dialing(life context.Context, dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -35,7 +35,7 @@ func Dialing(life context.Context, dial DialFunc) DialFunc {
 	}
 }
 
-// A conn is closed with the sender, unless it was before.
+// A conn is closed when the sender's life ends, unless it was closed before.
 type conn struct {
 	net.Conn
 	unbind func() bool

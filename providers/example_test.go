@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A printer is a Sender of one's own, for a program in which nothing is to leave.
+// A printer is a custom Sender, for a program that must send nothing.
 type printer struct{}
 
 func (printer) Send(_ context.Context, n *push.Notification, t push.Target, _ providers.Departure) providers.Outcome {

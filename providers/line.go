@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// A Line bounds the pushes in flight to one push service. The first push goes alone until it has
-// a connection: a burst on a cold transport would open one for each push. It is safe for
+// A Line bounds the pushes in flight to one push service. The first push goes alone until it has a
+// connection: a burst on a cold transport would open a connection for each push. It is safe for
 // concurrent use.
 type Line struct {
 	slots chan struct{}
 	// alone holds one element while a push tries for the first connection.
 	alone chan struct{}
-	// warm is closed once a connection was had.
+	// warm is closed once there was a connection.
 	warm chan struct{}
 	once sync.Once
 }
 
-// NewLine returns a line of at most so many pushes in flight, 1 or more.
+// NewLine returns a line of at most inFlight pushes, which must be 1 or more.
 func NewLine(inFlight int) *Line {
 	return &Line{
 		slots: make(chan struct{}, inFlight),

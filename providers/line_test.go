@@ -26,7 +26,7 @@ func TestLineAdmitsOneUntilConnected(t *testing.T) {
 		if len(entered) != 0 {
 			t.Fatal("another entered before there was a connection")
 		}
-		leave() // without a connection: the next one tries, alone
+		leave() // without a connection: the next push tries, alone
 		synctest.Wait()
 		if len(entered) != 1 {
 			t.Fatalf("%d entered, want 1", len(entered))

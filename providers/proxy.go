@@ -24,13 +24,13 @@ import (
 type Proxy struct {
 	url     *url.URL
 	applies func(*url.URL) (*url.URL, error)
-	roots   *x509.CertPool // that vouch for a proxy of https; nil for the system's
+	roots   *x509.CertPool // for the certificate of an https proxy; nil for the system's
 }
 
-// A ProxyError is why a proxy has made no connection. Nothing went to the other side.
+// A ProxyError means that a proxy has made no connection. Nothing was sent to the provider.
 type ProxyError struct {
 	Host   string // the proxy's
-	Status int    // its answer; 0 for none
+	Status int    // of its answer; 0 for none
 	cause  error
 }
 
@@ -40,13 +40,13 @@ func (e *ProxyError) Error() string {
 	case e.Status == http.StatusProxyAuthRequired:
 		return fmt.Sprintf("the proxy %s answers %d: check user and password in HTTPS_PROXY", e.Host, e.Status)
 	case e.Status != 0:
-		return fmt.Sprintf("the proxy %s answers %d: have it allow CONNECT to this host, or name the host in NO_PROXY", e.Host, e.Status)
+		return fmt.Sprintf("the proxy %s answers %d: allow CONNECT to this host there, or name the host in NO_PROXY", e.Host, e.Status)
 	}
 	return fmt.Sprintf("the proxy %s makes no connection: %v", e.Host, e.cause)
 }
 
 // errProxyURL does not repeat the URL, which may hold a password.
-var errProxyURL = errors.New("HTTPS_PROXY: is not the URL of a proxy: want http://, https:// or socks5://, a host and a port")
+var errProxyURL = errors.New("HTTPS_PROXY: want the URL of a proxy: http://, https:// or socks5://, a host and a port")
 
 // maxConnectAnswer bounds the header of a proxy's answer, in bytes.
 const maxConnectAnswer = 64 << 10
@@ -65,7 +65,7 @@ func newProxy(environment *httpproxy.Config) (*Proxy, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
-	at, err := url.Parse(text) // which httpproxy ignores if it cannot be read
+	at, err := url.Parse(text) // httpproxy ignores an unreadable URL
 	if err != nil || at.Hostname() == "" {
 		return nil, errProxyURL
 	}
@@ -75,7 +75,7 @@ func newProxy(environment *httpproxy.Config) (*Proxy, error) {
 	return &Proxy{url: at, applies: environment.ProxyFunc()}, nil
 }
 
-// proxyPorts are the kinds of proxies, with the port that each has by default.
+// proxyPorts has the default port of each kind of proxy.
 var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
 // Host returns the proxy's host and port; "" for none.
@@ -90,7 +90,7 @@ func (p *Proxy) Host() string {
 	return net.JoinHostPort(p.url.Hostname(), port)
 }
 
-// Applies reports whether a connection to the address, host and port, is the proxy's.
+// Applies reports whether connections to address, a host and port, go through the proxy.
 func (p *Proxy) Applies(address string) bool {
 	if p == nil {
 		return false
@@ -99,8 +99,8 @@ func (p *Proxy) Applies(address string) bool {
 	return err == nil && at != nil
 }
 
-// Dialing returns direct, by way of the proxy where that applies. Then an error is a
-// ProxyError.
+// Dialing returns a DialFunc that connects through the proxy where it applies, and with direct
+// elsewhere. An error of a proxied connection is a *ProxyError.
 func (p *Proxy) Dialing(direct DialFunc) DialFunc {
 	if p == nil {
 		return direct
@@ -143,7 +143,7 @@ func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	return tunnel, nil
 }
 
-// tunnel has the proxy at the other end of conn connect to the address.
+// tunnel makes the proxy at the other end of conn connect to the address.
 func (p *Proxy) tunnel(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
 	switch p.url.Scheme {
 	case "socks5", "socks5h":
@@ -166,7 +166,7 @@ func (p *Proxy) tunnel(ctx context.Context, conn net.Conn, address string) (net.
 	// The reader has buffered nothing of the tunnel: a TLS server does not speak first.
 	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxConnectAnswer)), request)
 	if err != nil {
-		return nil, &ProxyError{Host: p.Host(), cause: fmt.Errorf("it gives CONNECT no answer in HTTP: %w", harmless(err))}
+		return nil, &ProxyError{Host: p.Host(), cause: fmt.Errorf("its answer to CONNECT is not HTTP: %w", harmless(err))}
 	}
 	if response.StatusCode != http.StatusOK {
 		// Close would wait for the rest of the body; the caller closes the connection.

@@ -110,7 +110,7 @@ func TestProxyBySOCKS5(t *testing.T) {
 	echoes(t, p)
 }
 
-// serveSOCKS5 connects to one server, whatever it is asked for, without authentication.
+// serveSOCKS5 connects every request to the server at to, without authentication.
 func serveSOCKS5(conn net.Conn, to string) {
 	defer conn.Close()
 	head := make([]byte, 2)
@@ -134,7 +134,7 @@ func serveSOCKS5(conn net.Conn, to string) {
 	_, _ = io.Copy(conn, server)
 }
 
-// Whatever a proxy does but connect, nothing was sent, and no text of its is repeated.
+// If a proxy does not connect, nothing was sent, and the error repeats no text of the proxy.
 func TestProxyThatDoesNotConnect(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"
@@ -169,10 +169,10 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 	}
 }
 
-// A proxy that says nothing costs no longer than the caller waits.
+// A dial through a silent proxy ends with the caller's context.
 func TestDialThroughSilentProxyEndsWithCaller(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // which accepts nothing
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // nothing accepts its connections
 	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	p, err := newProxy(&httpproxy.Config{HTTPSProxy: listener.Addr().String()})

@@ -14,27 +14,28 @@ import (
 
 // The steps of reaching a provider.
 const (
-	StepToken   = "token" // a credential that the provider may take
-	StepDNS     = "dns"   // left out where the host is an address, or a proxy looks
+	StepToken   = "token" // a credential that may be valid
+	StepDNS     = "dns"   // left out if the host is an IP address, or a proxy resolves it
 	StepConnect = "connect"
 	StepTLS     = "tls"
 	StepAnswer  = "answer" // to a request that sends no notification
 )
 
-// A Reached is how far a Sender gets to its provider.
+// A Reached is the result of a Sender's check of its provider.
 type Reached struct {
-	Passed []string // the steps that went well, in order
-	Failed string   // the one that did not; empty when all went well
-	Err    error    // why, for a person
+	Passed []string // the steps that passed, in order
+	Failed string   // the step that failed; empty if all passed
+	Err    error    // the cause, for people
 }
 
-// OK reports whether all went well.
+// OK reports whether all steps passed.
 func (r Reached) OK() bool { return r.Failed == "" }
 
-// Reach asks for the host's root, and says how far that gets. Any answer is one:
-// a provider has nothing there. The transport needs no open connection to the host.
+// Reach requests the host's root, and returns the steps that passed. Any answer passes StepAnswer:
+// a provider has nothing there. Pass a transport without an open connection to the host, which
+// would skip steps.
 func Reach(ctx context.Context, transport http.RoundTripper, host string) Reached {
-	var mu sync.Mutex // a host's addresses are dialled beside each other
+	var mu sync.Mutex // a host's addresses are dialled in parallel
 	var passed []string
 	pass := func(step string, err error) {
 		mu.Lock()
@@ -67,7 +68,7 @@ func Reach(ctx context.Context, transport http.RoundTripper, host string) Reache
 	return r
 }
 
-// failedStep is the step at which a request failed that had passed these.
+// failedStep returns the step that failed after the passed ones.
 func failedStep(err error, passed []string) string {
 	switch {
 	case errors.As(err, new(*ProxyError)):

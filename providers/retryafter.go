@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// The bounds of a Retry-After: below the first a retry is not worth a wait,
-// and above the second a provider's mistake would hold a notification back for
-// longer than FCM and APNs ask to retry at all (60 minutes).
+// The bounds of a Retry-After: a shorter delay is not worth a wait, and a longer one is a
+// provider's mistake, as FCM and APNs ask for retries within 60 minutes at most.
 const (
 	MinRetryAfter = time.Second
 	MaxRetryAfter = time.Hour
@@ -33,8 +32,8 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(at.Sub(now), MinRetryAfter), MaxRetryAfter)
 }
 
-// parseSeconds reads decimal digits only, as the RFC says, and stops counting
-// at the largest delay: a longer number is still a number.
+// parseSeconds reads decimal digits only, as the RFC says. A number above the largest delay, of any
+// length, counts as that delay.
 func parseSeconds(v string) (int64, bool) {
 	for i := range len(v) {
 		if v[i] < '0' || v[i] > '9' {

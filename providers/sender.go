@@ -12,10 +12,9 @@ import (
 // A Sender sends notifications of one app to one push service. It is safe for
 // concurrent use.
 type Sender interface {
-	// Send renders n for the target t and makes one attempt. It returns within
-	// the context's deadline. It never retries by itself. Just before the push
-	// leaves it calls departure.Start: when that is false it sends nothing and
-	// returns TooLateOutcome.
+	// Send renders n for the target t and makes one attempt. It returns within the context's
+	// deadline. It never retries by itself. Just before the push leaves, Send calls
+	// departure.Start. If Start returns false, Send sends nothing and returns TooLateOutcome.
 	Send(ctx context.Context, n *push.Notification, t push.Target, departure Departure) Outcome
 	// Close releases the connections.
 	Close() error
@@ -29,13 +28,13 @@ type Outcome struct {
 	Reason Reason
 	// RetryAfter is the delay the provider asked for, or 0. For Retry only.
 	RetryAfter time.Duration
-	// Ambiguous says that the provider may have taken the notification although
-	// no answer says so. For Retry only.
+	// Ambiguous is true if the provider may have taken the notification without an answer. For
+	// Retry only.
 	Ambiguous bool
 	// Concerns is the scope of the failure; NoConcern for Delivered.
 	Concerns Concern
-	// Topic is the topic that an answer is about, where only some of the app's pushes have
-	// it; else "".
+	// Topic is the topic that the answer concerns, if only some of the app's pushes have it;
+	// otherwise "".
 	Topic string
 	// ProviderID is the provider's ID of the accepted notification: the apns-id,
 	// FCM's message name, or a Web Push service's message ID.
@@ -43,10 +42,9 @@ type Outcome struct {
 	// Since is the instant at which APNs knew the token to be dead; zero if it
 	// did not say.
 	Since time.Time
-	// NotSent says that certainly nothing was sent: the attempt cost the provider nothing.
+	// NotSent is true if certainly nothing was sent: the attempt cost the provider nothing.
 	NotSent bool
-	// Err says more, for a person. It holds no token, key or body. It is nil
-	// when delivered.
+	// Err describes the cause for people. It holds no token, key or body. It is nil for Delivered.
 	Err error
 }
 
@@ -55,7 +53,7 @@ type Kind uint8
 
 // The kinds of outcome.
 const (
-	// Delivered: the provider took it.
+	// Delivered: the provider took the push.
 	Delivered Kind = iota + 1
 	// DeadToken: the token or FID will never work again; report it to the producer.
 	DeadToken
@@ -63,8 +61,8 @@ const (
 	Retry
 	// Rejected: the same request can never succeed.
 	Rejected
-	// Misconfigured: the app's configuration is wrong; nothing of this app will
-	// succeed until an operator mends it.
+	// Misconfigured: the app's configuration is wrong; nothing of this app will succeed until an
+	// operator corrects it.
 	Misconfigured
 )
 

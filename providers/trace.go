@@ -8,9 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceRequest makes the request, with a span about it when the request's
-// context has one that is recorded. The span names the host and the status, and
-// not the path, which may hold a device token.
+// TraceRequest makes the request, in a span of its own if the context's span is recorded. The span
+// names the host and the status, and not the path, which may hold a device token.
 func TraceRequest(r *http.Request, request func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	parent := trace.SpanFromContext(r.Context())
 	if !parent.IsRecording() {
@@ -18,7 +17,7 @@ func TraceRequest(r *http.Request, request func(*http.Request) (*http.Response, 
 	}
 	ctx, span := parent.TracerProvider().Tracer(traceScope).Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("server.address", r.URL.Hostname())))
-	defer func() { span.End() }() // deferred itself, it would tell what a panic says
+	defer func() { span.End() }() // if deferred directly, End would record a panic's text
 	response, err := request(r.WithContext(ctx))
 	if err != nil {
 		span.SetStatus(codes.Error, string(TransportOutcome(err).Reason))
@@ -31,5 +30,5 @@ func TraceRequest(r *http.Request, request func(*http.Request) (*http.Response, 
 	return response, nil
 }
 
-// traceScope is the name that the spans' tracer has.
+// traceScope is the name of the spans' tracer.
 const traceScope = "github.com/pushpace/pushpace/providers"

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// A panic's text may hold secrets: no span has it.
+// A panic's text may hold secrets: no span records it.
 func TestPanicTextIsNotTraced(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
@@ -31,7 +31,7 @@ func TestPanicTextIsNotTraced(t *testing.T) {
 	}
 	for _, span := range ended {
 		if len(span.Events()) > 0 {
-			t.Errorf("%s tells %v", span.Name(), span.Events())
+			t.Errorf("%s records %v", span.Name(), span.Events())
 		}
 	}
 }

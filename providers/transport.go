@@ -77,8 +77,8 @@ func TransportCause(err error) error {
 	return harmless(err)
 }
 
-// neverConnected reports whether err says that the request cannot have been
-// written: no TCP connection, or no TLS session on it.
+// neverConnected reports whether err means that the request cannot have been written: no TCP
+// connection, or no TLS session on it.
 func neverConnected(err error) bool {
 	if proxy := (*ProxyError)(nil); errors.As(err, &proxy) {
 		return true
@@ -96,7 +96,7 @@ func neverConnected(err error) bool {
 	if record := (tls.RecordHeaderError{}); errors.As(err, &record) {
 		return true
 	}
-	// net/http keeps the type of this one to itself.
+	// net/http does not export the type of this error.
 	return err.Error() == "net/http: TLS handshake timeout"
 }
 
@@ -124,8 +124,8 @@ func streamRefused(err error) bool {
 	return errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream
 }
 
-// harmless returns the part of err that is known to hold nothing the peer sent
-// (net/http quotes a malformed answer), or else only the type of err.
+// harmless returns the part of err that is known to hold no text of the peer (net/http quotes a
+// malformed answer), otherwise only the type of err.
 func harmless(err error) error {
 	if proxy := (*ProxyError)(nil); errors.As(err, &proxy) {
 		return proxy

@@ -59,7 +59,7 @@ func TestTransportOutcome(t *testing.T) {
 	}
 }
 
-// goAwayError stands for the HTTP/2 client's own, which quotes the peer.
+// goAwayError stands for the HTTP/2 client's error, which quotes the peer.
 type goAwayError struct{}
 
 func (goAwayError) Error() string { return "http2: server sent GOAWAY, debug=secret" }

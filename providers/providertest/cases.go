@@ -21,7 +21,7 @@ import (
 // nowhere accepts no connection.
 const nowhere = "https://127.0.0.1:1"
 
-// stall is how long a busy machine may stand still.
+// stall is the longest pause of a busy machine.
 const stall = 30 * time.Second
 
 // brief is the first time-out of a sender that gets no answer.
@@ -121,7 +121,7 @@ func refused(answer standin.Answer, check func(*bench, providers.Outcome)) func(
 
 func wantRetryAfter(b *bench, o providers.Outcome) {
 	b.want(o, providers.Retry)
-	// A date has whole seconds, and the way takes time.
+	// A date has whole seconds, and the answer takes time to arrive.
 	if o.RetryAfter > retryAfter+time.Second || o.RetryAfter < retryAfter-10*time.Second {
 		b.Errorf("Retry-After is %v, want about %v", o.RetryAfter, retryAfter)
 	}
@@ -150,8 +150,8 @@ func testCannotBeRendered(b *bench) {
 	b.wantCounts(0, 0)
 }
 
-// testBlackHole has the sender's own time-out end an attempt that was taken. A machine
-// that is slower than the time-out gets a longer one.
+// testBlackHole checks that the sender's own time-out ends an attempt that was taken. On a machine
+// that is too slow for the time-out, it tries a longer time-out.
 func testBlackHole(b *bench) {
 	for i, timeout := 0, brief; ; i, timeout = i+1, 2*timeout {
 		s := b.sender(Options{Timeout: timeout})
@@ -169,7 +169,7 @@ func testBlackHole(b *bench) {
 	}
 }
 
-// testBlackHoleWithinContext has the context's deadline pass once the push was taken.
+// testBlackHoleWithinContext passes the context's deadline once the push was taken.
 func testBlackHoleWithinContext(b *bench) {
 	s := b.sender(Options{})
 	b.StandIn.Respond(b.Token(0), standin.Answer{Fault: standin.BlackHole})
@@ -185,7 +185,7 @@ func testBlackHoleWithinContext(b *bench) {
 	b.want(b.send(b.Context(), s, 1), providers.Delivered)
 }
 
-// wantWithin checks that Send came back at its deadline, or with 0 at once.
+// wantWithin checks that Send returned by its deadline; 0 means at once.
 func (b *bench) wantWithin(began time.Time, deadline time.Duration) {
 	b.Helper()
 	if took := time.Since(began); took > deadline+stall {
@@ -366,7 +366,7 @@ func testAfterClose(b *bench) {
 	b.wantCounts(1, 1)
 }
 
-// testLeaks closes a sender that has been through trouble.
+// testLeaks checks that a sender leaves no connection or goroutine after failures.
 func testLeaks(t *testing.T, start func(t *testing.T) Harness) {
 	before := goleak.IgnoreCurrent()
 	h := start(t)
@@ -384,7 +384,7 @@ func testLeaks(t *testing.T, start func(t *testing.T) Harness) {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	// The stand-in still runs: a connection that is left open is the sender's.
+	// The stand-in still runs: only the sender could have left a connection open.
 	eventually.Holds(b, "every connection is closed", func() bool { return h.StandIn.Count().Open == 0 })
 	if err := h.StandIn.Close(); err != nil {
 		t.Errorf("close the stand-in: %v", err)

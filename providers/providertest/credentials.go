@@ -19,7 +19,7 @@ func Want(t testing.TB, o providers.Outcome, kind providers.Kind, reason provide
 	}
 }
 
-// KeyLine returns the second line of a private key's file, where newline ends the lines.
+// KeyLine returns the second line of a private key's file. newline ends its lines.
 func KeyLine(t testing.TB, file, newline string) string {
 	t.Helper()
 	text, err := textfile.Read(file)
@@ -33,7 +33,7 @@ func KeyLine(t testing.TB, file, newline string) string {
 	return lines[1]
 }
 
-// Replace puts the file by in the place of file, at one instant. Both are the same then.
+// Replace replaces file atomically by a link to the file by.
 func Replace(t testing.TB, file, by string) {
 	t.Helper()
 	if err := os.Link(by, file+".new"); err != nil {

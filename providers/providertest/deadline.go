@@ -9,11 +9,11 @@ import (
 type Deadline struct {
 	context.Context
 	done chan struct{}
-	// Pass has the deadline pass.
+	// Pass makes the deadline pass.
 	Pass func()
 }
 
-// NewDeadline returns a Deadline that ends by Pass alone.
+// NewDeadline returns a Deadline that only Pass ends.
 func NewDeadline(parent context.Context) *Deadline {
 	d := &Deadline{Context: parent, done: make(chan struct{})}
 	d.Pass = sync.OnceFunc(func() { close(d.done) })

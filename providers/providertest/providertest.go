@@ -14,13 +14,13 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A StandIn is a provider's stand-in, as the suite sees it.
+// A StandIn is a provider's stand-in, as the suite needs it.
 type StandIn interface {
 	// Respond scripts the answers to the next pushes to token.
 	Respond(token string, answers ...standin.Answer)
-	// Count counts the pushes that came in.
+	// Count returns the counts of received pushes.
 	Count() standin.Count
-	// URL is where it is.
+	// URL returns the stand-in's URL.
 	URL() string
 	// Ledger records the pushes that were accepted.
 	Ledger() *standin.Ledger
@@ -30,7 +30,7 @@ type StandIn interface {
 // Options are settings of a sender. The zero value is the provider's own.
 type Options struct {
 	Timeout time.Duration
-	// Endpoint is the place of the stand-in; empty for its URL.
+	// Endpoint is the endpoint to use; empty for the stand-in's URL.
 	Endpoint string
 	DryRun   bool
 }
@@ -41,17 +41,16 @@ type Harness struct {
 	StandIn  StandIn
 	// New returns a sender to the stand-in, which the suite closes.
 	New func(t *testing.T, o Options) providers.Sender
-	// At returns a sender that asks the endpoint for all that it needs. It may be nil: then
-	// New does.
+	// At returns a sender that sends all of its requests to endpoint. Nil if New does so.
 	At func(t *testing.T, endpoint string) providers.Sender
 	// Token returns the i-th of any number of valid device tokens.
 	Token func(i int) string
-	// Keys returns the keys that go with the i-th token; nil where a token needs none.
+	// Keys returns the keys of the i-th token; nil if tokens have no keys.
 	Keys func(i int) *push.Keys
-	// Reasons are the provider's own.
+	// Reasons are the provider's own reasons.
 	Reasons []providers.Reason
-	// Misconfigured is an answer that says that the app's configuration is
-	// wrong, Rejected one that refuses the notification for good.
+	// Misconfigured is an answer that says that the app's configuration is wrong, Rejected an
+	// answer that refuses the notification for good.
 	Misconfigured, Rejected standin.Answer
 	// A burst of 300 pushes has at most MostInFlight of them at the provider at once, and leaves
 	// at most MostOpen connections.
@@ -59,8 +58,7 @@ type Harness struct {
 	// Secrets are parts of the credentials. No error may hold them, a token or a
 	// body.
 	Secrets []string
-	// Cannot names the cases that this provider cannot be put through, each with
-	// the reason.
+	// Cannot has the cases that do not apply to this provider, each with the reason.
 	Cannot map[string]string
 }
 
@@ -73,13 +71,13 @@ func (h Harness) target(i int) push.Target {
 	return t
 }
 
-// common are the reasons that any sender may give.
+// common are the reasons that any sender may return.
 var common = []providers.Reason{
 	providers.OK, providers.DryRun, providers.DialFailed, providers.TimedOut, providers.ConnectionLost,
 	providers.Cancelled, providers.TooLate, providers.TLSRefused, providers.Unreadable, providers.Unknown, providers.Invalid,
 }
 
-// Test runs the suite. The harnesses that start returns are closed by it.
+// Test runs the suite, and closes the harnesses that start returns.
 func Test(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
 	declared := start(t)
@@ -104,17 +102,17 @@ func Test(t *testing.T, start func(t *testing.T) Harness) {
 			})
 		}
 	})
-	// Last and alone, for other tests' goroutines would count.
+	// Last and alone, because goroutines of other tests would count.
 	t.Run("Close leaves no goroutine", func(t *testing.T) { testLeaks(t, start) })
 }
 
-// A bench is one case at work.
+// A bench runs one case.
 type bench struct {
 	*testing.T
 	Harness
 }
 
-// sender returns a sender that is closed with the case.
+// sender returns a sender that the end of the case closes.
 func (b *bench) sender(o Options) providers.Sender {
 	b.Helper()
 	s := b.New(b.T, o)
@@ -126,7 +124,7 @@ func (b *bench) sender(o Options) providers.Sender {
 	return s
 }
 
-// marker is in the body of every notification, and in no error.
+// marker is in the body of every notification, and must be in no error.
 const marker = "marker-of-a-body"
 
 func notification(id string) *push.Notification {
@@ -147,7 +145,7 @@ func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push
 	t := b.target(i)
 	o := s.Send(ctx, n, t, departure)
 	if o.Kind < providers.Delivered || o.Kind > providers.Misconfigured {
-		b.Errorf("kind %d is none", o.Kind)
+		b.Errorf("kind %d is unknown", o.Kind)
 	}
 	if !slices.Contains(common, o.Reason) && !slices.Contains(b.Reasons, o.Reason) {
 		b.Errorf("reason %q is not among the provider's", o.Reason)
@@ -168,7 +166,7 @@ func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push
 	return o
 }
 
-// want checks the kind and the reasons that are allowed (any if none).
+// want checks the kind and the reason. Without reasons, it allows any reason.
 func (b *bench) want(o providers.Outcome, kind providers.Kind, reasons ...providers.Reason) {
 	b.Helper()
 	if o.Kind != kind || len(reasons) > 0 && !slices.Contains(reasons, o.Reason) {

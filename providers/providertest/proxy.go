@@ -42,7 +42,8 @@ func TestProxy(t *testing.T, start func(t *testing.T) Harness) {
 	t.Run("this machine", func(t *testing.T) { testThisMachineByNoProxy(proxied(t, start, "HTTPS_PROXY")) })
 }
 
-// proxied returns a case behind a proxy to the stand-in, which the variable names.
+// proxied returns a case behind a proxy to the stand-in. variable is the environment variable that
+// names the proxy.
 func proxied(t *testing.T, start func(t *testing.T) Harness, variable string) (*bench, *standin.Proxy) {
 	t.Helper()
 	h := start(t)

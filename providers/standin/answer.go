@@ -13,8 +13,7 @@ import (
 type Answer struct {
 	// Status is the HTTP status; 0 means 200, which accepts the push.
 	Status int
-	// Reason is the provider's own word for a refusal. Empty means the one that
-	// usually goes with Status.
+	// Reason is the provider's own word for a refusal. Empty means the usual reason for Status.
 	Reason string
 	// RetryAfter is sent as the Retry-After header, rounded up to seconds; 0
 	// leaves the header out.
@@ -25,12 +24,12 @@ type Answer struct {
 	Since time.Time
 	// Delay is added to the server's latency.
 	Delay time.Duration
-	// Fault is trouble with the connection, for all but Drain instead of an answer.
+	// Fault is a fault of the connection. Every fault except Drain replaces the answer.
 	Fault Fault
 }
 
-// Accepts reports whether the push is taken: it is in the ledger, whether or
-// not the sender learns of it.
+// Accepts reports whether the push is taken: it is in the ledger, even if the sender gets no
+// answer.
 func (a Answer) Accepts() bool {
 	switch a.Fault {
 	case NoFault, Drain:
@@ -54,7 +53,7 @@ func (a Answer) RetryAfterHeader(now time.Time) string {
 	return strconv.FormatInt(int64(seconds), 10)
 }
 
-// A Fault is trouble with the connection.
+// A Fault is a fault of the connection.
 type Fault uint8
 
 // The faults.
@@ -62,8 +61,8 @@ const (
 	NoFault Fault = iota
 	// Close takes the push, then breaks the connection without an answer.
 	Close
-	// GoAway takes the push, then says GOAWAY, naming it as processed, and
-	// breaks the connection without an answer.
+	// GoAway takes the push, then sends a GOAWAY that names the push as processed, and breaks the
+	// connection without an answer.
 	GoAway
 	// GoAwayUnprocessed refuses the push with a GOAWAY and a lower last stream ID:
 	// the sender knows that the push was not processed.
@@ -73,8 +72,8 @@ const (
 	// Page answers with a proxy's HTML page and Status (502 if 0); the push is
 	// not taken.
 	Page
-	// Drain says GOAWAY, takes nothing more, and ends the connection once all that
-	// it has taken is answered, as services do when they restart.
+	// Drain sends a GOAWAY, takes no more pushes, and ends the connection after the answers to the
+	// taken pushes, like a service that restarts.
 	Drain
 )
 

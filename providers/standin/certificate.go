@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// NewCertificate returns a certificate for this machine (localhost and its
-// loopback addresses), for ProxyHost and for the names, valid for a year, and in PEM that of the
-// authority that signed it, which is made for the occasion.
+// NewCertificate returns a certificate for this machine (localhost and its loopback addresses),
+// ProxyHost and names, valid for a year. ca is the certificate of its authority, which is new, in
+// PEM.
 func NewCertificate(names ...string) (server tls.Certificate, ca []byte, err error) {
 	now := time.Now()
 	authority := &x509.Certificate{

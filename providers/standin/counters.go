@@ -10,13 +10,12 @@ type Counters struct {
 
 // A Count has the values of the counters at one time.
 type Count struct {
-	// Connections were accepted in all; Open are still open.
+	// Connections is the number of accepted connections, Open the number of open ones.
 	Connections int64 `json:"connections"`
 	Open        int64 `json:"open"`
-	// Received are the pushes that came in, whatever became of them.
+	// Received is the number of received pushes, whatever their answer.
 	Received int64 `json:"received"`
-	// InFlight are the pushes that wait for their answer; Peak is the most
-	// there were at once.
+	// InFlight is the number of pushes that wait for their answer, Peak its greatest value.
 	InFlight int64 `json:"in_flight"`
 	Peak     int64 `json:"peak"`
 }

@@ -17,9 +17,9 @@ import (
 type HTTPSOptions struct {
 	// Address to listen on. Empty means a free port of 127.0.0.1.
 	Address string
-	// HTTP1 leaves HTTP/2 out.
+	// HTTP1 disables HTTP/2.
 	HTTP1 bool
-	// Streams is how many requests a connection may carry at once with HTTP/2.
+	// Streams is the most requests at once on a connection with HTTP/2.
 	Streams int
 	// Counters count the connections.
 	Counters *Counters
@@ -56,7 +56,7 @@ func NewHTTPS(o HTTPSOptions) (*HTTPS, error) {
 			Protocols:         protocols,
 			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: o.Streams},
 			ReadHeaderTimeout: 10 * time.Second,
-			ErrorLog:          log.New(io.Discard, "", 0), // clients that do not trust it are no news
+			ErrorLog:          log.New(io.Discard, "", 0), // do not log clients that do not trust the certificate
 			ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 			ConnState: func(_ net.Conn, state http.ConnState) {
 				switch state {
@@ -71,7 +71,7 @@ func NewHTTPS(o HTTPSOptions) (*HTTPS, error) {
 	return h, nil
 }
 
-// Serve answers requests by the handler. It returns at once. Call it once.
+// Serve starts to answer requests with handler, and returns at once. Call it once.
 func (h *HTTPS) Serve(handler http.Handler) {
 	h.server.Handler, h.served = handler, make(chan struct{})
 	go func() {
@@ -82,14 +82,13 @@ func (h *HTTPS) Serve(handler http.Handler) {
 
 type connKey struct{}
 
-// URL returns where the server is: https, address and port.
+// URL returns the server's URL: https, address and port.
 func (h *HTTPS) URL() string { return "https://" + h.listener.Addr().String() }
 
 // CA returns the certificate of the server's authority in PEM.
 func (h *HTTPS) CA() []byte { return h.ca }
 
-// Pause is for a handler: it waits for d. It ends the handler when the client or the
-// server is gone.
+// Pause waits for d in a handler. It ends the handler if the client leaves or the server closes.
 func (h *HTTPS) Pause(r *http.Request, d time.Duration) {
 	if d <= 0 {
 		return
@@ -105,8 +104,8 @@ func (h *HTTPS) Pause(r *http.Request, d time.Duration) {
 	}
 }
 
-// Fail is for a handler: it breaks the connection, or never answers. net/http does not give
-// access to the streams of HTTP/2, so GoAway and GoAwayUnprocessed break the connection.
+// Fail ends a handler: it breaks the connection, or for BlackHole never answers. net/http does not
+// give access to the streams of HTTP/2, so GoAway and GoAwayUnprocessed break the connection.
 // Answer.Accepts says whether the push was accepted.
 func (h *HTTPS) Fail(r *http.Request, fault Fault) {
 	if fault == BlackHole {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Latency says how long answers take. The zero value answers at once.
+// A Latency is the time that answers take. The zero value answers at once.
 type Latency struct {
 	// Typical is the time of most answers.
 	Typical time.Duration

@@ -12,17 +12,17 @@ import (
 
 // An Entry is one accepted push.
 type Entry struct {
-	// At is when it was accepted.
+	// At is when the push was accepted.
 	At time.Time `json:"at"`
 	// Platform is "apns", "fcm" or "webpush".
 	Platform string `json:"platform"`
 	// App is the app's name at the provider: APNs' topic, FCM's project, the public key of
 	// Web Push.
 	App string `json:"app"`
-	// Token is the device's token. A message to a Firebase Installation ID has FID in its place.
+	// Token is the device's token. A message to a Firebase Installation ID has FID instead.
 	Token string `json:"token,omitempty"`
 	FID   string `json:"fid,omitempty"`
-	// APNsID is the apns-id; Name is the message's ID of other providers.
+	// APNsID is the apns-id; Name is the message's ID at other providers.
 	APNsID string `json:"apns_id,omitempty"`
 	Name   string `json:"name,omitempty"`
 	// Notification is the payload's pushpace_id.
@@ -73,8 +73,7 @@ func appendField(b []byte, key, value string) []byte {
 	return append(b, '"')
 }
 
-// NotificationID returns the value of pushpace_id in a JSON payload, at
-// whatever depth, or "".
+// NotificationID returns the value of pushpace_id in a JSON payload, at any depth, or "".
 func NotificationID(payload []byte) string {
 	// Within a JSON string the quotes would be escaped, so this finds a key.
 	_, rest, ok := bytes.Cut(payload, []byte(`"pushpace_id"`))
@@ -114,8 +113,8 @@ type Ledger struct {
 	err     error
 }
 
-// NewLedger returns a ledger that hands each entry to sink, one at a time, and
-// keeps none: its memory does not grow. With a nil sink it keeps them.
+// NewLedger returns a ledger that passes each entry to sink, one at a time, and stores none: its
+// memory does not grow. With a nil sink it stores the entries.
 func NewLedger(sink func(Entry) error) *Ledger {
 	return &Ledger{sink: sink}
 }
@@ -152,7 +151,7 @@ func (l *Ledger) Len() int {
 	return l.count
 }
 
-// Entries returns a copy of the entries that are kept, oldest first.
+// Entries returns a copy of the stored entries, oldest first.
 func (l *Ledger) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,27 +9,27 @@ import (
 	"sync"
 )
 
-// ProxyHost is a name of every stand-in's certificate. Tests reach a stand-in by it through
-// a Proxy: no proxy is asked for the addresses of this machine.
+// ProxyHost is a name in every stand-in's certificate. Tests reach a stand-in under this name
+// through a Proxy, because addresses of this machine bypass proxies.
 const ProxyHost = "provider.example"
 
-// A Proxy takes CONNECT, as a company's way out does, and connects to one server whatever
-// the name. Close it.
+// A Proxy takes CONNECT, like a company's proxy, and connects to one server for every name. Close
+// it.
 type Proxy struct {
 	listener net.Listener
 	to       string
 	serving  sync.WaitGroup
 
 	mu            sync.Mutex
-	status        int // of answers; 0 closes the connection without one
+	status        int // of answers; 0 closes the connection without an answer
 	closed        bool
 	conns         map[net.Conn]bool
 	targets       []string
 	authorization string
 }
 
-// NewProxy returns a proxy to the server at that address. With a certificate it takes TLS,
-// and HTTP/1.1 alone.
+// NewProxy returns a proxy to the server at that address. With a certificate it takes TLS, and only
+// HTTP/1.1.
 func NewProxy(to string, certificate *tls.Certificate) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,8 +48,7 @@ func NewProxy(to string, certificate *tls.Certificate) (*Proxy, error) {
 // Address returns the proxy's host and port.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Answer has the proxy answer with the status from now on; with 0 it closes connections
-// without an answer.
+// Answer sets the status of later answers; 0 closes connections without an answer.
 func (p *Proxy) Answer(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +92,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// track has Close break the connection. It reports false when that was called.
+// track registers the connection for Close. It returns false if Close was called before.
 func (p *Proxy) track(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

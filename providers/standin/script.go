@@ -2,8 +2,8 @@ package standin
 
 import "sync"
 
-// A Script says how to answer each push. The zero value is ready to use, and
-// answers by the token alone. It is safe for concurrent use.
+// A Script chooses the answer to each push. The zero value is ready to use, and decides by the
+// token only. It is safe for concurrent use.
 type Script struct {
 	mu     sync.Mutex
 	tokens map[string][]Answer
@@ -25,7 +25,7 @@ func (s *Script) Respond(token string, answers ...Answer) {
 	}
 }
 
-// RespondAlways answers every push without an answer of Respond with a.
+// RespondAlways answers every push with a, unless Respond has an answer for it.
 func (s *Script) RespondAlways(a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,11 +39,11 @@ func (s *Script) Recover() {
 	s.always = nil
 }
 
-// Next returns the answer to one push to token: that of Respond, RespondAlways or
-// ByToken, in this order, or else acceptance.
+// Next returns the answer to one push to token: that of Respond, RespondAlways or ByToken, in this
+// order, otherwise acceptance.
 func (s *Script) Next(token string) Answer { return s.NextBy(token, token) }
 
-// NextBy is Next for a token in which ByToken reads the part code.
+// NextBy is Next, but ByToken reads code instead of the token.
 func (s *Script) NextBy(token, code string) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,8 @@ const TokenRetryAfter = 2 * time.Second
 //	fadeM90c  says GOAWAY, and answers the accepted pushes before it closes
 //	fadeMb1a  takes the push and never answers (black hole)
 //
-// M is 0: always; 1: for the token's first push only, later ones are accepted;
-// 2: always, with a Retry-After of 2 seconds; 3: both.
+// M is 0: always; 1: for the token's first push only, later pushes are accepted; 2: always, with a
+// Retry-After of 2 seconds; 3: both.
 func ByToken(token string) (a Answer, once, ok bool) {
 	if len(token) < 8 {
 		return Answer{}, false, false
