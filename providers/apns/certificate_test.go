@@ -10,14 +10,14 @@ import (
 
 const canary = "correct-horse-4f1c"
 
-// A shop makes files by the program openssl.
+// A shop makes files with the program openssl.
 type shop struct {
 	*testing.T
 	dir string
 }
 
-// newShop has a key and a certificate, key.pem and cert.pem, and their issuer's, ca.pem.
-// Without openssl the test is skipped.
+// newShop makes a key and a certificate, key.pem and cert.pem, and the issuer's certificate,
+// ca.pem. Without openssl it skips the test.
 func newShop(t *testing.T, keys ...string) shop {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -45,7 +45,7 @@ func (s shop) export(file, password string, args ...string) {
 	s.run(append([]string{"pkcs12", "-export", "-in", "cert.pem", "-inkey", "key.pem", "-passout", "pass:" + password, "-out", file}, args...)...)
 }
 
-// write writes a file of several others.
+// write joins several files into one.
 func (s shop) write(file string, parts ...string) {
 	s.Helper()
 	var all []byte
@@ -61,7 +61,7 @@ func (s shop) write(file string, parts ...string) {
 	}
 }
 
-// config names the files, and one with the password if there is any.
+// config returns a Config with the files, and with a password file if password is not empty.
 func (s shop) config(certificate, key, password string) Config {
 	s.Helper()
 	c := Config{CertificateFile: filepath.Join(s.dir, certificate)}
@@ -147,7 +147,7 @@ func TestCertificateFormsAreNamed(t *testing.T) {
 		{"cert.pem", "", "", "certificate without its private key: set key_file"},
 		{"cert.pem", "encrypted.pem", "", "openssl pkey -in " + filepath.Join(s.dir, "encrypted.pem")},
 		{"cert.pem", "encrypted.pem", canary + "x", "the password does not decrypt"},
-		{"both.pem", "", "", "set key_file to what that writes, or set password_file"},
+		{"both.pem", "", "", "set key_file to its output, or set password_file"},
 		{"cert.pem", "public.pem", "", "public.pem: holds a public key"},
 		{"cert.pem", "ca.pem", "", "ca.pem: holds a certificate"},
 		{"cert.pem", "ca.key", "", "belongs to another private key"},
@@ -161,14 +161,14 @@ func TestCertificateFormsAreNamed(t *testing.T) {
 	}
 }
 
-// The error about an unsupported .p12 names a command; its output is read.
+// The error about an unsupported .p12 names a command. pushpace can read the command's output.
 func TestCommandConvertsP12(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 	s.export("my file.p12", canary, "-nomac")
 	_, err := loadCertificate(s.config("my file.p12", "", canary))
 	if err == nil {
-		t.Skip("it is read")
+		t.Skip("the .p12 can be read")
 	}
 	_, command, ok := strings.Cut(err.Error(), "convert it by ")
 	command, _, ok2 := strings.Cut(command, " and set certificate_file")
@@ -183,7 +183,7 @@ func TestCommandConvertsP12(t *testing.T) {
 	}
 }
 
-// Other files in the place of a .p8.
+// Errors name the form of a file that is not a .p8.
 func TestKeyFormsAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")

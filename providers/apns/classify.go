@@ -12,23 +12,23 @@ const (
 	// tokenUpdateInterval is the minimum age at which APNs accepts a new provider token.
 	// Source: Apple, "Establishing a token-based connection to APNs".
 	tokenUpdateInterval = 20 * time.Minute
-	// sameTokenInterval is how long one device is left alone at least when APNs
-	// says that it gets too much and does not say for how long; at most twice.
+	// sameTokenInterval is the least delay for a device with too many pushes, if APNs names no
+	// delay. The most is twice this.
 	sameTokenInterval = 30 * time.Second
 )
 
 // An answer is the answer of APNs, or of a proxy.
 type answer struct {
 	status int
-	// readable says that the body was empty or JSON, as APNs' are.
+	// readable is true if the body was empty or JSON, as APNs' bodies are.
 	readable bool
-	// reason is the body's; empty if it has none.
+	// reason is the reason in the body; empty for none.
 	reason string
 	// id is the apns-id header.
 	id string
 	// since is the body's timestamp.
 	since time.Time
-	// retryAfter is the Retry-After header, within bounds; 0 if it has none.
+	// retryAfter is the Retry-After header, within bounds; 0 for none.
 	retryAfter time.Duration
 }
 
@@ -36,14 +36,14 @@ type answer struct {
 type verdict struct {
 	kind     providers.Kind
 	concerns providers.Concern
-	// after is the delay when APNs names none.
+	// after is the delay if APNs names none.
 	after time.Duration
 	// what describes, for people, the problem and the action to take.
 	what string
 }
 
 const (
-	badMessage     = "APNs cannot take the notification as it is: mend it at the producer"
+	badMessage     = "APNs refuses the notification's content: correct it at the producer"
 	badTopic       = "check topic and that the key or certificate is allowed to push to it"
 	badKey         = "check key_file, key_id and team_id"
 	badCertificate = "check certificate_file and environment"
@@ -51,7 +51,7 @@ const (
 	deadToken      = "the device token is no longer valid"
 	newConnection  = "a new connection may help"
 
-	// soon is the delay where another connection is all it takes.
+	// soon is the delay if only a new connection is needed.
 	soon = time.Second
 )
 
@@ -60,7 +60,7 @@ var verdicts = map[providers.Reason]verdict{
 	ExpiredToken:   {kind: providers.DeadToken, concerns: providers.ConcernsToken, what: deadToken},
 	BadDeviceToken: {kind: providers.DeadToken, concerns: providers.ConcernsToken, what: "the device token is malformed or from the other environment"},
 
-	DeviceTokenNotForTopic: {kind: providers.Rejected, concerns: providers.ConcernsToken, what: "the device token belongs to another app: check topic if this is not the only one"},
+	DeviceTokenNotForTopic: {kind: providers.Rejected, concerns: providers.ConcernsToken, what: "the device token belongs to another app: check topic if this happens to several tokens"},
 
 	BadTopic:                   {kind: providers.Misconfigured, concerns: providers.ConcernsApp, what: badTopic},
 	MissingTopic:               {kind: providers.Misconfigured, concerns: providers.ConcernsApp, what: badTopic},
@@ -83,16 +83,16 @@ var verdicts = map[providers.Reason]verdict{
 
 	BadPath:          {kind: providers.Rejected, concerns: providers.ConcernsApp, what: badRequest},
 	MethodNotAllowed: {kind: providers.Rejected, concerns: providers.ConcernsApp, what: badRequest},
-	Forbidden:        {kind: providers.Rejected, concerns: providers.ConcernsApp, what: "APNs does not allow this"},
+	Forbidden:        {kind: providers.Rejected, concerns: providers.ConcernsApp, what: "APNs does not allow the request"},
 
-	ExpiredProviderToken:        {kind: providers.Retry, concerns: providers.ConcernsCredential, what: "the provider token is stale, and is renewed"},
+	ExpiredProviderToken:        {kind: providers.Retry, concerns: providers.ConcernsCredential, what: "the provider token is too old, and is renewed"},
 	UnrelatedKeyIDInToken:       {kind: providers.Retry, concerns: providers.ConcernsCredential, after: soon, what: newConnection},
 	IdleTimeout:                 {kind: providers.Retry, concerns: providers.ConcernsProvider, after: soon, what: newConnection},
 	Shutdown:                    {kind: providers.Retry, concerns: providers.ConcernsProvider, after: soon, what: newConnection},
 	TooManyRequests:             {kind: providers.Retry, concerns: providers.ConcernsToken, after: sameTokenInterval, what: "too many notifications to one device"},
-	TooManyProviderTokenUpdates: {kind: providers.Retry, concerns: providers.ConcernsCredential, after: tokenUpdateInterval, what: "too many processes make tokens of one key"},
-	InternalServerError:         {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is in trouble"},
-	ServiceUnavailable:          {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is in trouble"},
+	TooManyProviderTokenUpdates: {kind: providers.Retry, concerns: providers.ConcernsCredential, after: tokenUpdateInterval, what: "too many processes create tokens with one key"},
+	InternalServerError:         {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is failing"},
+	ServiceUnavailable:          {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is failing"},
 }
 
 // classify returns the outcome of an answer. An answer with an undocumented reason
@@ -127,7 +127,7 @@ func classify(a answer) providers.Outcome {
 	return o
 }
 
-// concernsTopic reports whether the reason is one of pushes to a topic.
+// concernsTopic reports whether the reason concerns the topic of a push.
 func concernsTopic(reason providers.Reason) bool {
 	switch reason {
 	case BadTopic, MissingTopic, TopicDisallowed, DeviceTokenNotForTopic:
@@ -136,12 +136,12 @@ func concernsTopic(reason providers.Reason) bool {
 	return false
 }
 
-// stillExpired is the outcome when APNs takes a token for expired that is new.
-// Refreshing it would be no help, and APNs would not take another one yet.
+// stillExpired is the outcome if APNs calls a new provider token expired. A refresh would not help,
+// and APNs would not accept a newer token yet.
 func stillExpired() providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Misconfigured, Reason: ExpiredProviderToken, Concerns: providers.ConcernsCredential,
-		Err: fmt.Errorf("APNs answered %d %s to a provider token that is less than %v old: set this machine's clock",
+		Err: fmt.Errorf("APNs answered %d %s to a provider token that is less than %v old: check this machine's clock",
 			http.StatusForbidden, ExpiredProviderToken, tokenUpdateInterval),
 	}
 }
@@ -156,13 +156,13 @@ func byStatus(status int) verdict {
 	case status == http.StatusTooManyRequests:
 		return verdicts[TooManyRequests]
 	case status >= 400 && status < 500:
-		return verdict{kind: providers.Rejected, concerns: providers.ConcernsApp, what: "this version does not know what it means"}
+		return verdict{kind: providers.Rejected, concerns: providers.ConcernsApp, what: "this version of pushpace does not know the reason"}
 	}
-	return verdict{kind: providers.Retry, concerns: providers.ConcernsProvider, what: "this version does not know what it means"}
+	return verdict{kind: providers.Retry, concerns: providers.ConcernsProvider, what: "this version of pushpace does not know the reason"}
 }
 
-// unreadable judges an answer that is not from APNs. A proxy that refuses with
-// 4xx has not passed the request on; any other may have.
+// unreadable returns the outcome of an answer that does not come from APNs. A proxy that answers
+// 4xx has not passed the request on; with any other status it may have.
 func unreadable(a answer) providers.Outcome {
 	return providers.Outcome{
 		Kind:       providers.Retry,
@@ -170,6 +170,6 @@ func unreadable(a answer) providers.Outcome {
 		RetryAfter: a.retryAfter,
 		Ambiguous:  a.status < 400 || a.status >= 500,
 		Concerns:   providers.ConcernsProvider,
-		Err:        fmt.Errorf("the answer, status %d, is not one of APNs: check for a proxy in between", a.status),
+		Err:        fmt.Errorf("the answer with status %d does not come from APNs: check for a proxy in between", a.status),
 	}
 }

@@ -116,7 +116,7 @@ func TestClassifyUnreadable(t *testing.T) {
 			t.Errorf("%d: %+v", c.status, o)
 		}
 	}
-	// An unreadable body does not make an accepted push unknown.
+	// An accepted push is delivered even if the body is unreadable.
 	if o := classify(answer{status: http.StatusOK, id: "x"}); o.Kind != providers.Delivered || o.ProviderID != "x" || o.Err != nil {
 		t.Errorf("%+v", o)
 	}
@@ -142,7 +142,7 @@ func TestClassifyDelays(t *testing.T) {
 	}
 }
 
-// A push whose stream the server refuses goes over another connection. If the stream breaks, or
+// A push goes over another connection if the server refuses its stream. If the stream breaks, or
 // its connection ends, APNs may have accepted the push.
 func TestNotProcessed(t *testing.T) {
 	t.Parallel()

@@ -21,21 +21,18 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections of one Sender. APNs lets one carry
-	// about a thousand pushes at once, and fewer for a while after it refused
-	// some.
+	// maxConnections bounds the connections of one Sender. A connection carries about a thousand
+	// pushes at once, and fewer for some time after APNs refused pushes.
 	maxConnections = 4
 	// connectTimeout bounds dialling and the TLS handshake.
 	connectTimeout = 5 * time.Second
-	// firstAnswerWait is the time without an answer after which a new connection
-	// carries twice as many requests. The requests on a stuck connection are
-	// ambiguous, the waiting ones are not.
+	// firstAnswerWait is the time without an answer after which a new connection carries twice as
+	// many requests. The requests on a stuck connection are ambiguous, the waiting requests are
+	// not.
 	firstAnswerWait = time.Second
-	// returnWait is how long a new connection waits for one that came too late to
-	// be carried.
+	// returnWait is how long a new connection waits for the return of a request that was too late.
 	returnWait = 50 * time.Millisecond
-	// idleTimeout closes a connection that carries nothing. Apple asks to keep
-	// them for hours to days.
+	// idleTimeout closes an idle connection. Apple asks to keep connections for hours to days.
 	idleTimeout = time.Hour
 	// pingInterval and pingTimeout find a connection that broke silently.
 	pingInterval = 15 * time.Second
@@ -45,13 +42,12 @@ const (
 	maxRefusals = 2
 )
 
-// connections is the round tripper to APNs: a few HTTP/2 connections, of which
-// a new one carries a single request until one is answered. APNs opens a
-// connection with one stream and raises the number once it knows the sender; a
-// burst would open a connection for each push and have most of them refused.
+// connections is the round tripper to APNs over a few HTTP/2 connections. A new connection carries
+// a single request until the first answer: APNs allows it one stream, and more once it knows the
+// sender. Otherwise a burst would open a connection for each push, and APNs would refuse most.
 //
-// It puts a request on another connection only when the server says that it has
-// not processed it. Its errors are an unsentError when nothing was sent.
+// It puts a request on another connection only if the server says that it has not processed the
+// request. If nothing was sent, the error is an *unsentError.
 type connections struct {
 	transport *http.Transport
 	address   string
@@ -59,13 +55,12 @@ type connections struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	dials  sync.WaitGroup
-	// changed wakes one goroutine that waits for a connection. That one wakes
-	// the next.
+	// changed wakes one goroutine that waits for a connection, which wakes the next.
 	changed chan struct{}
 
 	mu      sync.Mutex
 	open    []*http.ClientConn
-	opening *opening // nil when none is being opened
+	opening *opening // nil if no connection is being opened
 	// generation counts the calls of renew.
 	generation int
 }
@@ -75,12 +70,12 @@ type connections struct {
 type opening struct {
 	generation    int              // connections.generation at the start of the dial
 	conn          *http.ClientConn // nil while dialling
-	carries, most int              // requests that it took, and that it may take
+	carries, most int              // requests on the connection, and their bound
 	err           error            // why the dial failed
-	waiting       *time.Timer      // has it carry more
+	waiting       *time.Timer      // calls widen
 }
 
-// An unsentError is why a request was not processed by the server: certainly.
+// An unsentError means that the server certainly has not processed a request.
 type unsentError struct{ cause error }
 
 func (e *unsentError) Error() string { return "not sent: " + e.cause.Error() }
@@ -172,14 +167,15 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections is called by apns2.Client.
 func (c *connections) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
-// take reserves a stream, and opens a connection if that is needed. It returns
-// the opening of a connection without an answer.
+// take reserves a stream, and opens a connection if needed. For a connection without an answer, it
+// also returns the opening.
 func (c *connections) take(ctx context.Context, departure providers.Departure) (*http.ClientConn, *opening, error) {
 	var seen *opening
 	for ctx.Err() == nil {
 		conn, o, err := c.tryTake(departure, seen)
 		if errors.Is(err, providers.ErrTooLate) {
-			// So are the others that wait: none is woken as long as this one may come back.
+			// The waiting requests are too late as well: none is woken while this request may
+			// return.
 			time.AfterFunc(returnWait, c.wake)
 			return nil, nil, err
 		}
@@ -197,9 +193,9 @@ func (c *connections) take(ctx context.Context, departure providers.Departure) (
 	return nil, nil, ctx.Err()
 }
 
-// tryTake is take without the wait: with neither connection nor error it
-// returns the opening to wait for, if there is one. seen is the opening that the
-// caller waited for; its failure is the caller's.
+// tryTake is take without the wait: with neither connection nor error it returns the opening to
+// wait for, if there is one. seen is the opening that the caller waited for; tryTake returns its
+// error.
 func (c *connections) tryTake(departure providers.Departure, seen *opening) (*http.ClientConn, *opening, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +218,7 @@ func (c *connections) tryTake(departure providers.Departure, seen *opening) (*ht
 			}
 			return o.conn, o, nil
 		}
-		if o.carries == 0 { // it broke before it was used, or belongs to a former credential
+		if o.carries == 0 { // the connection broke before use, or belongs to a former credential
 			_ = o.conn.Close()
 			c.opening = nil
 		}
@@ -238,8 +234,8 @@ func (c *connections) tryTake(departure providers.Departure, seen *opening) (*ht
 	return nil, c.opening, nil
 }
 
-// dial makes the connection of o. It goes on when the request that asked for it
-// has given up: the next one needs it as well.
+// dial makes the connection of o. It continues if the first request gives up: the next request
+// needs the connection as well.
 func (c *connections) dial(o *opening) {
 	ctx, cancel := context.WithTimeout(c.ctx, connectTimeout)
 	defer cancel()
@@ -248,7 +244,7 @@ func (c *connections) dial(o *opening) {
 		conn.SetStateHook(func(*http.ClientConn) { c.wake() })
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		// Not the deadline of a request, which an error of this name would be.
+		// DeadlineExceeded alone would mean the deadline of a request.
 		err = &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
 	c.mu.Lock()
@@ -265,7 +261,7 @@ func (c *connections) dial(o *opening) {
 	c.wake()
 }
 
-// release gives a stream back that is not used.
+// release gives back an unused stream.
 func (c *connections) release(conn *http.ClientConn, o *opening) {
 	if o != nil {
 		c.mu.Lock()
@@ -278,8 +274,8 @@ func (c *connections) release(conn *http.ClientConn, o *opening) {
 	c.wake()
 }
 
-// widen has the connection of o carry more, as long as there is no answer. One that
-// has no room for more counts as an open one, so that another is opened.
+// widen doubles the requests that the connection of o may carry while there is no answer. A full
+// connection counts as open, so that a second one is opened.
 func (c *connections) widen(o *opening) {
 	c.mu.Lock()
 	unanswered := c.opening == o && o.carries > 0
@@ -297,7 +293,7 @@ func (c *connections) widen(o *opening) {
 	}
 }
 
-// settle lets everyone use the connection of o.
+// settle makes the connection of o available to all requests.
 func (c *connections) settle(o *opening) {
 	c.mu.Lock()
 	outdated := o.generation != c.generation
@@ -323,7 +319,7 @@ func (c *connections) wake() {
 	}
 }
 
-// retire takes conn out of use: it closes when its last answer is in.
+// retire takes conn out of use: it closes after its last answer.
 func (c *connections) retire(conn *http.ClientConn) {
 	c.mu.Lock()
 	c.open = slices.DeleteFunc(c.open, func(other *http.ClientConn) bool { return other == conn })
@@ -332,7 +328,7 @@ func (c *connections) retire(conn *http.ClientConn) {
 	c.wake()
 }
 
-// renew retires all connections, also one that is being opened.
+// renew retires all connections, also a connection that is being opened.
 func (c *connections) renew() {
 	c.mu.Lock()
 	c.generation++
@@ -372,8 +368,8 @@ func (c *connections) close() {
 	c.wake()
 }
 
-// notProcessed reports whether err says that the server has not processed the
-// request, and whether another connection may take it.
+// notProcessed reports whether err means that the server has not processed the request, and whether
+// another connection may take it.
 func notProcessed(err error) (unprocessed, again bool) {
 	var stream http2.StreamError
 	if errors.As(err, &stream) {
@@ -383,15 +379,15 @@ func notProcessed(err error) (unprocessed, again bool) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, false
 	}
-	// net/http keeps these to itself.
+	// net/http does not export these errors.
 	switch text := err.Error(); text {
 	case "http2: Transport received Server's graceful shutdown GOAWAY",
 		"http2: client conn not usable",
 		"http2: client conn could not be established":
 		return true, true
 	default:
-		// GOAWAY with an error below a connection's first stream: another
-		// connection would get the same.
+		// GOAWAY with an error below a connection's first stream: another connection would get the
+		// same error.
 		const first = "http2: Transport received GOAWAY from server"
 		return strings.HasPrefix(text, first), false
 	}

@@ -64,7 +64,7 @@ func TestShutdownAnswerOpensNewConnection(t *testing.T) {
 	}
 }
 
-// A first push that gets no answer holds the next one up for a second only.
+// A first push without an answer delays the next push by a second only.
 func TestFirstPushWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	accepted := make(chan struct{}, 2)
@@ -109,6 +109,6 @@ func TestStuckConnectionCarriesFewRequests(t *testing.T) {
 	}
 	all.Wait()
 	if received := int64(server.Count().Received); doubted.Load() < received || doubted.Load() > pushes/4 {
-		t.Errorf("%d of %d were sent, %d are in doubt", received, pushes, doubted.Load())
+		t.Errorf("%d of %d were sent, %d are ambiguous", received, pushes, doubted.Load())
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 // A credential authenticates a Sender: a key or a certificate.
 type credential struct {
-	// client is apns2's, which has the key's token.
+	// client is apns2's client, with the key's token.
 	client      *apns2.Client
 	key         *key             // nil with a certificate
 	certificate *tls.Certificate // nil with a key
@@ -115,15 +115,15 @@ func readCertificate(c Config, password string) (crypto.Signer, []*x509.Certific
 	case err == nil:
 		return key, certificates, nil
 	case errors.Is(err, keyfile.ErrEncrypted):
-		err = fmt.Errorf("%w and set key_file to what that writes, or set password_file", err)
+		err = fmt.Errorf("%w and set key_file to its output, or set password_file", err)
 	case c.KeyFile == "":
 		err = fmt.Errorf("%w: set key_file, or export certificate and key together as .p12", err)
 	}
 	return nil, nil, fmt.Errorf("%s: %w", keyFile, err)
 }
 
-// certificatesIn returns the certificates of a text in PEM, or the one in DER; none if it
-// is neither.
+// certificatesIn returns the certificates in a PEM text, or the certificate in DER; nil if text is
+// neither.
 func certificatesIn(text []byte) (all []*x509.Certificate, err error) {
 	if one, err := x509.ParseCertificate(text); err == nil {
 		return []*x509.Certificate{one}, nil
@@ -159,7 +159,7 @@ func readP12(file string, text []byte, password string) (crypto.Signer, []*x509.
 	}
 	key, ok := private.(crypto.Signer)
 	if err != nil || !ok {
-		return nil, nil, fmt.Errorf("%s is neither PEM nor a .p12 with one private key and its certificate (%w): export both together, or convert it by %s and set certificate_file to what that writes",
+		return nil, nil, fmt.Errorf("%s is neither PEM nor a .p12 with one private key and its certificate (%w): export both together, or convert it by %s and set certificate_file to its output",
 			file, cmp.Or(err, errors.New("its key does not sign")), keyfile.Command("openssl pkcs12 -in FILE -nodes -out NEW", file))
 	}
 	return key, append([]*x509.Certificate{first}, others...), nil

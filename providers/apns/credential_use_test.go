@@ -40,7 +40,7 @@ func TestExpiredProviderTokenIsRefreshedOnce(t *testing.T) {
 	if fresh == old {
 		t.Error("the provider token was not renewed")
 	}
-	// The new one is refused as well: another would be one too many.
+	// APNs refuses the new token as well. A third token would come too soon.
 	server.ExpireTokens()
 	if o := send(t, sender, providers.Misconfigured, apns.ExpiredProviderToken); o.Concerns != providers.ConcernsCredential {
 		t.Errorf("%+v", o)
@@ -53,7 +53,7 @@ func TestExpiredProviderTokenIsRefreshedOnce(t *testing.T) {
 	}
 }
 
-// One answer does not stop the key: the route decides by the answers to other tokens.
+// One refusal does not stop the key: the route decides by the answers for further tokens.
 func TestRefusedTokenUpdateKeepsTheProviderToken(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
@@ -95,7 +95,7 @@ func TestKeyIsReloaded(t *testing.T) {
 	must(t, next())
 	send(t, sender, providers.Delivered, providers.OK)
 
-	// A file that is no key changes nothing.
+	// An invalid key file changes nothing.
 	junk := filepath.Join(t.TempDir(), "junk")
 	must(t, os.WriteFile(junk, []byte("secret-of-a-file"), 0o600))
 	providertest.Replace(t, config.KeyFile, junk)
@@ -111,7 +111,7 @@ func TestKeyIsReloaded(t *testing.T) {
 	}
 	send(t, sender, providers.Delivered, providers.OK)
 	if _, ends := sender.CredentialExpiry(); ends {
-		t.Error("a key has an end")
+		t.Error("a key expires")
 	}
 }
 
@@ -134,7 +134,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 		t.Errorf("ends %v on %v", ends, expiry)
 	}
 	send(t, sender, providers.Delivered, providers.OK)
-	reload() // the same again
+	reload() // the certificate is the same
 	send(t, sender, providers.Delivered, providers.OK)
 	if n := server.Count().Connections; n != 1 {
 		t.Errorf("%d connections, want 1", n)
@@ -145,13 +145,13 @@ func TestCertificateIsReloaded(t *testing.T) {
 	if n := server.Count().Connections; n != 2 {
 		t.Errorf("%d connections, want a new one for the new certificate", n)
 	}
-	// The new connections show the new certificate indeed.
+	// New connections present the new certificate.
 	providertest.Replace(t, config.CertificateFile, foreign.CertificateFile)
 	reload()
 	send(t, sender, providers.Misconfigured, providers.TLSRefused)
 }
 
-// Pushes under way when the credential changes end over the old connection.
+// Pushes in flight end over the old connection when the credential changes.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 5 * time.Millisecond}})

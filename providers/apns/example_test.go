@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Sender is made from a Config, here from the one that a stand-in writes.
+// In this example, a stand-in writes the Sender's Config.
 func Example() {
 	server, err := apnstest.NewServer(apnstest.Options{})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// maxAnswer bounds the body of an answer; APNs' have about 60 bytes.
+// maxAnswer bounds the body of an answer; APNs' bodies have about 60 bytes.
 const maxAnswer = 4 << 10
 
 // An exchange passes data to the transport that apns2 does not pass, and returns data
@@ -23,7 +23,7 @@ type exchange struct {
 	conn *http.ClientConn
 	// authorization is the header that was sent.
 	authorization string
-	// status is 0 as long as there is no answer.
+	// status is 0 until there is an answer.
 	status     int
 	id         string
 	retryAfter time.Duration
@@ -65,7 +65,7 @@ func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections is called by apns2.Client.
 func (o observed) CloseIdleConnections() { o.next.CloseIdleConnections() }
 
-// bounded is the beginning of a body.
+// bounded is a body, cut off at maxAnswer.
 type bounded struct {
 	io.Reader
 	io.Closer

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// NewWatching is New with another interval between the looks at the files.
+// NewWatching is New with the given interval between two checks of the files.
 func NewWatching(c Config, interval time.Duration) (*Sender, error) { return newSender(c, interval) }
 
-// Age gives the sender's key a provider token of that age.
+// Age sets a provider token of that age for the sender's key.
 func (s *Sender) Age(age time.Duration) error {
 	t := s.credential.Load().key.token
 	t.Lock()
@@ -33,7 +33,7 @@ func (s *Sender) Age(age time.Duration) error {
 	return nil
 }
 
-// Bearer is the provider token in use.
+// Bearer returns the provider token in use.
 func (s *Sender) Bearer() string {
 	t := s.credential.Load().key.token
 	t.Lock()

@@ -13,9 +13,8 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// inFlight sends the pushes from..to at once over a warm connection, and returns
-// their outcomes by token. The connection has the fault when the middle push is
-// answered and the others are still in flight.
+// inFlight sends pushes at once over a warm connection, and returns their outcomes by token. The
+// middle push is answered with the fault, while the other pushes are in flight.
 func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault standin.Fault) map[string]providers.Outcome {
 	t.Helper()
 	if o := sender.Send(t.Context(), notification("warm"), to("aa"), providers.Departure{}); o.Kind != providers.Delivered {
@@ -56,12 +55,11 @@ func accepted(server *apnstest.Server) (byToken map[string]int, ids map[string]s
 	return byToken, ids
 }
 
-// heldFor is how long the pushes in flight are: long enough for many to be on the
-// way on a busy machine.
+// heldFor is how long pushes stay in flight: long enough to have many in flight on a busy machine.
 const heldFor = 300 * time.Millisecond
 
-// A push that APNs took and did not answer is ambiguous. Only such a push can be doubled, and
-// both carry the same apns-id. A push that APNs did not process goes over another connection.
+// A push that APNs took without an answer is ambiguous. Only an ambiguous push can be sent twice,
+// with the same apns-id. A push that APNs did not process goes over another connection.
 func TestGoAwayWithoutAnswers(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []standin.Fault{standin.GoAway, standin.Close, standin.GoAwayUnprocessed} {

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
-// A key is a .p8 key with its provider token. All Senders with the same key
-// share one: APNs limits how often the token of a key is updated.
+// A key is a .p8 key with its provider token. All Senders with the same key share its token: APNs
+// limits how often the token of a key is updated.
 type key struct {
 	id    keyIdentity
 	token *token.Token
@@ -56,14 +56,13 @@ func loadKey(c Config) (*key, error) {
 	return k, nil
 }
 
-// refresh makes the next request mint a new token, now that APNs has refused
-// bearer as expired. It reports false when it must not, because bearer is so new
-// that APNs would not take another one.
+// refresh makes the next request create a new token, after APNs has refused bearer as expired. It
+// returns false if bearer is so new that APNs would not accept a newer token.
 func (k *key) refresh(bearer string, now time.Time) bool {
 	k.token.Lock()
 	defer k.token.Unlock()
 	if k.token.Bearer != bearer {
-		return true // another request has done it
+		return true // another request has refreshed the token
 	}
 	if now.Sub(time.Unix(k.token.IssuedAt, 0)) < tokenUpdateInterval {
 		return false

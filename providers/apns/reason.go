@@ -2,8 +2,7 @@ package apns
 
 import "github.com/pushpace/pushpace/providers"
 
-// The reasons that APNs gives.
-// Source: Apple, "Handling notification responses from APNs", table of
+// The reasons of APNs. Source: Apple, "Handling notification responses from APNs", table of
 // response error strings.
 const (
 	// Status 400.
@@ -47,8 +46,7 @@ const (
 	Shutdown            providers.Reason = "Shutdown"
 )
 
-// Reasons returns this package's own reasons, without the common ones of package
-// providers.
+// Reasons returns this package's own reasons, without the common reasons of package providers.
 func Reasons() []providers.Reason {
 	return []providers.Reason{
 		BadCollapseID, BadDeviceToken, BadExpirationDate, BadMessageID, BadPriority, BadTopic,

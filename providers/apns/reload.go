@@ -9,8 +9,8 @@ import (
 // names the faulty key of the configuration. A Sender reloads by itself within
 // seconds when the files change.
 //
-// The key's ID belongs to the configuration: a file with another key needs a new
-// Sender, unless its ID is the same.
+// The key's ID belongs to the configuration: a file with a new key needs a new Sender, unless the
+// key's ID is the same.
 func (s *Sender) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -27,9 +27,8 @@ func (s *Sender) Reload() error {
 	return nil
 }
 
-// OnReload has f called whenever the files have changed, with nil when the new
-// credential is in use, and otherwise with the reason why the old one stays. It
-// takes the place of an earlier f.
+// OnReload sets f, which is called after each change of the files: with nil if the new credential
+// is in use, otherwise with the reason why the old credential stays. It replaces an earlier f.
 func (s *Sender) OnReload(f func(error)) { s.onReload.Store(&f) }
 
 func (s *Sender) reload() {
@@ -39,11 +38,11 @@ func (s *Sender) reload() {
 	}
 }
 
-// Fingerprint answers that of the credential in use: see providers.Fingerprint.
+// Fingerprint returns the fingerprint of the credential in use: see providers.Fingerprint.
 func (s *Sender) Fingerprint() string { return s.credential.Load().fingerprint }
 
-// CredentialExpiry returns when the certificate in use ends. It reports false
-// for a key, which does not end.
+// CredentialExpiry returns when the certificate in use expires. It reports false for a key, which
+// does not expire.
 func (s *Sender) CredentialExpiry() (time.Time, bool) {
 	c := s.credential.Load().certificate
 	if c == nil {

@@ -37,8 +37,8 @@ type Sender struct {
 
 var _ providers.Sender = (*Sender)(nil)
 
-// New returns the Sender of a configuration. It reads the files and opens no
-// connection. An error names the key of the configuration at fault.
+// New returns the Sender of a configuration. It reads the files and opens no connection. An error
+// names the faulty key of the configuration.
 func New(c Config) (*Sender, error) { return newSender(c, filewatch.Interval) }
 
 func newSender(c Config, interval time.Duration) (*Sender, error) {
@@ -84,9 +84,8 @@ func (s *Sender) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, err
 	return &tls.Certificate{}, nil
 }
 
-// Send implements providers.Sender. The attempt ends after the configured
-// timeout, or at the context's deadline if that is earlier. With DryRun all is
-// done but to connect and send.
+// Send implements providers.Sender. The attempt ends after the configured timeout, or at the
+// context's deadline if that is earlier. With DryRun, Send neither connects nor sends.
 func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, departure providers.Departure) providers.Outcome {
 	m, err := n.RenderAPNs(t)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 		Expiration:  m.Expiration,
 		Priority:    m.Priority,
 		PushType:    apns2.EPushType(m.PushType),
-		Payload:     "{}", // the exchange carries it
+		Payload:     "{}", // the exchange carries the payload
 	})
 	if x.status == 0 {
 		return unanswered(err)
@@ -152,7 +151,7 @@ func unanswered(err error) providers.Outcome {
 	}
 	o := providers.TransportOutcome(unsent.cause)
 	if o.Reason == providers.ConnectionLost {
-		o.Err = errors.New("APNs closed the connection without having taken the notification")
+		o.Err = errors.New("APNs closed the connection before it took the notification")
 	}
 	o.Ambiguous = false
 	return o
@@ -185,8 +184,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// isHex reports whether a device token can be one: hexadecimal digits of any
-// number but none.
+// isHex reports whether token has the form of a device token: one or more hexadecimal digits.
 func isHex(token string) bool {
 	for i := range len(token) {
 		switch c := token[i]; {

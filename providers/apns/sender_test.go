@@ -71,14 +71,15 @@ func TestSendWhatTheServerDidNotProcess(t *testing.T) {
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
 
-	// After one such GOAWAY the transport tries again: APNs has not processed the push.
+	// After one GOAWAY that excludes the push, the transport tries again: APNs has not processed
+	// the push.
 	if o := sender.Send(t.Context(), notification("n1"), to("fade190b"), providers.Departure{}); o.Kind != providers.Delivered {
 		t.Errorf("%+v", o)
 	}
 	if count := server.Count(); count.Received != 2 || count.Connections != 2 || server.Ledger().Len() != 1 {
 		t.Errorf("%+v, %d accepted", count, server.Ledger().Len())
 	}
-	// Said always, it gives up, and knows that nothing was sent.
+	// If each try gets this GOAWAY, the transport gives up, and knows that nothing was sent.
 	o := sender.Send(t.Context(), notification("n2"), to("fade090b"), providers.Departure{})
 	if o.Kind != providers.Retry || o.Reason != providers.ConnectionLost || o.Ambiguous {
 		t.Errorf("%+v", o)

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An answer about a topic names it where only some of the app's pushes have it.
+// The outcome of an answer about a topic names the topic, if only some of the app's pushes have it.
 func TestAnswerAboutTopicNamesIt(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// usual holds the reason that goes with a status when the Answer names none.
+// usual holds the reason for each status, for an Answer without a Reason.
 var usual = map[int]providers.Reason{
 	http.StatusBadRequest:            apns.BadDeviceToken,
 	http.StatusForbidden:             apns.InvalidProviderToken,
@@ -35,12 +35,12 @@ type reply struct {
 	body        []byte
 }
 
-// refuse returns APNs' answer to a request that it does not take.
+// refuse returns APNs' reply to a refused request.
 func refuse(r refusal, id string) reply {
 	return replyTo(standin.Answer{Status: r.status, Reason: string(r.reason)}, id, time.Time{})
 }
 
-// replyTo writes out an answer; a fault other than Page has none.
+// replyTo returns the reply for a; an answer with a fault other than Page has no reply.
 func replyTo(a standin.Answer, id string, now time.Time) reply {
 	if a.Fault == standin.Page {
 		status := a.Status

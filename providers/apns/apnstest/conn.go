@@ -30,9 +30,8 @@ const (
 	window = 1 << 30
 )
 
-// A conn is one connection. The reader owns its buffers; mu guards the fields that the
-// answers share with it. One goroutine writes all frames, so that many answers go out
-// in one packet.
+// A conn is one connection. The reader owns its buffers; mu guards the fields that the reader and
+// the answers share. One goroutine writes all frames, so that many answers go out in one packet.
 type conn struct {
 	server *Server
 	raw    net.Conn
@@ -42,7 +41,7 @@ type conn struct {
 	block  bytes.Buffer
 	hpack  *hpack.Encoder
 
-	// The reader's.
+	// Only the reader uses these.
 	certified bool // the client showed a certificate
 	updates   updates
 	lastID    uint32
@@ -50,7 +49,7 @@ type conn struct {
 
 	mu           sync.Mutex
 	queue        []func()      // frames to write, in order
-	ready        chan struct{} // the queue is not empty, or the connection is closed
+	ready        chan struct{} // signals that the queue is not empty, or the connection is closed
 	streams      map[uint32]*stream
 	limit        uint32 // streams at once
 	lastAccepted uint32
@@ -58,7 +57,7 @@ type conn struct {
 	closed       bool
 }
 
-// A stream is one push under way.
+// A stream is one push in flight.
 type stream struct {
 	id      uint32
 	request request
@@ -121,13 +120,13 @@ func (c *conn) serve() {
 	writing.Wait()
 }
 
-// enqueue has frames written. With c.mu held, or before the writer runs.
+// enqueue passes frames to the writer. Call it with c.mu held, or before the writer runs.
 func (c *conn) enqueue(frames func()) {
 	c.queue = append(c.queue, frames)
 	c.wake()
 }
 
-// wake makes the writer look.
+// wake wakes the writer.
 func (c *conn) wake() {
 	select {
 	case c.ready <- struct{}{}:
@@ -239,7 +238,7 @@ func (c *conn) begin(f *http2.MetaHeadersFrame) {
 	c.mu.Lock()
 	switch {
 	case c.closed || c.leaving:
-		// After GOAWAY the client knows that this is not processed.
+		// After GOAWAY the client knows that the stream is not processed.
 		c.mu.Unlock()
 		return
 	case len(c.streams) >= int(c.limit):
@@ -293,8 +292,8 @@ func (c *conn) forget(id uint32) {
 	}
 }
 
-// decide chooses the answer to a complete request, notes an accepted push in the
-// ledger, and answers after the latency.
+// decide chooses the answer to a complete request, records an accepted push in the ledger, and
+// answers after the latency.
 func (c *conn) decide(s *stream) {
 	s.decided = true
 	r, now := &s.request, time.Now()
@@ -314,7 +313,7 @@ func (c *conn) decide(s *stream) {
 		}
 		c.mu.Unlock()
 		if gone {
-			return // a GOAWAY has said that it is not processed
+			return // a GOAWAY has said that the push is not processed
 		}
 		c.server.ledger.Add(standin.Entry{
 			At: now, Platform: string(push.APNs), App: r.topic, Token: r.token, APNsID: r.id,
@@ -338,8 +337,8 @@ func (c *conn) decide(s *stream) {
 	}
 }
 
-// refusal checks a request as APNs does, and opens the connection to more
-// streams once it is authenticated.
+// refusal checks a request as APNs does, and allows more streams once the connection is
+// authenticated.
 func (c *conn) refusal(r *request, now time.Time) refusal {
 	if refused := r.checkPath(); refused.status != 0 {
 		return refused
@@ -377,7 +376,7 @@ func (c *conn) after(delay time.Duration, f func()) {
 	time.AfterFunc(delay, f)
 }
 
-// answerAfter answers a stream after the delay, if it is still there then.
+// answerAfter answers a stream after the delay, if the stream still exists then.
 func (c *conn) answerAfter(delay time.Duration, s *stream, r reply) {
 	c.after(delay, func() {
 		c.mu.Lock()
@@ -391,7 +390,7 @@ func (c *conn) answerAfter(delay time.Duration, s *stream, r reply) {
 	})
 }
 
-// writeReply writes an answer's frames. The writer's only.
+// writeReply writes a reply's frames. Only the writer calls it.
 func (c *conn) writeReply(id uint32, r reply) {
 	c.block.Reset()
 	c.field(":status", strconv.Itoa(r.status))
@@ -413,7 +412,7 @@ func (c *conn) writeReply(id uint32, r reply) {
 }
 
 func (c *conn) field(name, value string) {
-	// An apns-id is never seen again: it would only push others off the table.
+	// An apns-id is never repeated: it would only displace other entries of the table.
 	_ = c.hpack.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: name == "apns-id"})
 }
 
@@ -443,7 +442,7 @@ func (c *conn) goAway(atOnce bool) {
 	c.enqueue(func() { _ = c.framer.WriteGoAway(last, http2.ErrCodeNo, []byte(goAwayReason)) })
 }
 
-// goAwayWithout ends the connection and says that s is not processed.
+// goAwayWithout ends the connection by a GOAWAY that says that s is not processed.
 func (c *conn) goAwayWithout(s *stream) {
 	c.mu.Lock()
 	below := s.id < c.lastAccepted

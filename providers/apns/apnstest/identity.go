@@ -19,7 +19,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// The key that the server knows, and its team.
+// The IDs of the server's key and its team.
 const (
 	KeyID  = "STANDINKEY"
 	TeamID = "STANDTEAM1"

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A request is one push as it came in.
+// A request is one push as received.
 type request struct {
 	method, path  string
 	authorization string
@@ -147,7 +147,7 @@ func (r *request) check(topics map[string]bool) refusal {
 	return refusal{}
 }
 
-// limit is the largest body that APNs takes for the push type, in bytes.
+// limit returns the largest body that APNs takes for the push type, in bytes.
 func (r *request) limit() int {
 	if r.pushType == "voip" {
 		return push.MaxAPNsVoIPPayload

@@ -26,16 +26,16 @@ type Options struct {
 	Streams uint32
 	// Latency is how long answers take.
 	Latency standin.Latency
-	// Ledger gets every accepted push. Nil means one that keeps them in memory.
+	// Ledger gets every accepted push. Nil means a ledger in memory.
 	Ledger *standin.Ledger
 	// Topics are the bundle IDs that may be pushed to. Empty means any.
 	Topics []string
-	// OneToken refuses a second provider token within 20 minutes also on another
-	// connection, so that a test can check that all Senders share one.
+	// OneToken refuses a second provider token within 20 minutes also on another connection, so
+	// that a test can check that all Senders share a token.
 	OneToken bool
 }
 
-// A Server is a running stand-in. Its Script says how it answers.
+// A Server is a running stand-in. Its Script sets its answers.
 type Server struct {
 	standin.Script
 	standin.Counters
@@ -93,7 +93,7 @@ func NewServer(options Options) (*Server, error) {
 	return s, nil
 }
 
-// URL returns the server's address as a Config's Endpoint wants it.
+// URL returns the server's address in the form of Config.Endpoint.
 func (s *Server) URL() string { return "https://" + s.listener.Addr().String() }
 
 // Ledger returns the ledger of accepted pushes.

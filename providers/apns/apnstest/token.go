@@ -22,8 +22,7 @@ const (
 	tokenInterval = 20 * time.Minute
 )
 
-// A tokenChecker verifies provider tokens, each one once. It is safe for
-// concurrent use.
+// A tokenChecker verifies provider tokens, each token once. It is safe for concurrent use.
 type tokenChecker struct {
 	keys     map[string]*ecdsa.PublicKey
 	oneToken bool
@@ -36,10 +35,10 @@ type tokenChecker struct {
 // verified has the claims of a provider token.
 type verified struct {
 	issued  int64 // iat, in seconds
-	expired bool  // ExpireTokens said so
+	expired bool  // by ExpireTokens
 }
 
-// updates is when the tokens were issued that a connection, or a key, has used.
+// updates has the issue time of the newest token that a connection, or a key, has used.
 type updates struct{ issued int64 }
 
 // check returns why APNs refuses bearer, or "". conn has the issue time of the
@@ -72,7 +71,7 @@ func (t *tokenChecker) check(bearer string, conn *updates, now time.Time) provid
 	return ""
 }
 
-// expire takes every token that was used so far for expired.
+// expire marks every token that was used so far as expired.
 func (t *tokenChecker) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,8 +81,8 @@ func (t *tokenChecker) expire() {
 	}
 }
 
-// allow reports whether a token issued then may be used now, and notes it. An
-// older token than the newest is still good: it was on its way.
+// allow reports whether a token with that issue time may be used now, and records its use. An older
+// token than the newest is still valid: it was on its way.
 func (u *updates) allow(issued int64) bool {
 	if u.issued != 0 && issued > u.issued && issued-u.issued < int64(tokenInterval/time.Second) {
 		return false
