@@ -22,15 +22,14 @@ import (
 // An accessToken is a bearer token for FCM.
 type accessToken struct {
 	value string
-	// renew is when the next one is fetched ahead of need; it is usable until
-	// expires.
+	// renew is when the next token is fetched ahead of need; this token is usable until expires.
 	renew, expires time.Time
-	// worked is set once FCM has accepted it.
+	// worked is set once FCM has accepted the token.
 	worked atomic.Bool
 }
 
-// accessTokens fetches and stores the current access token. Concurrent callers
-// without one wait for the same fetch, each within its own context.
+// accessTokens fetches and stores the current access token. Concurrent callers without a token wait
+// for the same fetch, each within its own context.
 type accessTokens struct {
 	base    http.RoundTripper
 	timeout time.Duration
@@ -39,7 +38,7 @@ type accessTokens struct {
 	mu      sync.Mutex
 	account *jwt.Config
 	current *accessToken
-	fetch   *fetch // nil when none is under way
+	fetch   *fetch // nil if no fetch is under way
 	fetches sync.WaitGroup
 }
 
@@ -53,7 +52,7 @@ type fetch struct {
 	failed providers.Outcome
 }
 
-// get returns a usable access token, or the outcome of not having one.
+// get returns a usable access token, or the outcome of a push without a token.
 func (s *accessTokens) get(ctx context.Context) (*accessToken, *providers.Outcome) {
 	now := time.Now()
 	s.mu.Lock()
@@ -81,7 +80,7 @@ func (s *accessTokens) get(ctx context.Context) (*accessToken, *providers.Outcom
 	}
 }
 
-// drop forgets token, unless a newer one has taken its place.
+// drop forgets token, unless a newer token has replaced it.
 func (s *accessTokens) drop(token *accessToken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +104,8 @@ func (s *accessTokens) run(f *fetch) {
 	close(f.done)
 }
 
-// use takes account from now on, and its first token if there is one. Without
-// it the token of the former account serves until the next is there.
+// use sets the account, and its first token if there is one. Without a first token, the former
+// account's token is used until a new token is fetched.
 func (s *accessTokens) use(account *jwt.Config, token *accessToken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +124,8 @@ func (s *accessTokens) use(account *jwt.Config, token *accessToken) {
 func (s *accessTokens) ask(account *jwt.Config) (*accessToken, providers.Outcome) {
 	ctx, cancel := context.WithTimeout(s.life, s.timeout)
 	defer cancel()
-	// Package jwt takes no context and keeps no type of an error of the
-	// transport, so the transport knows the one and keeps the other.
+	// Package jwt takes no context and hides the type of a transport's error, so the transport
+	// holds the context and the error.
 	transport := &tokenTransport{ctx: ctx, next: s.base}
 	client := &http.Client{Transport: transport, CheckRedirect: noRedirect}
 	asked := time.Now()
@@ -138,13 +137,13 @@ func (s *accessTokens) ask(account *jwt.Config) (*accessToken, providers.Outcome
 		return nil, tokenRefused(account.TokenURL, refused.Response.StatusCode, providers.RetryAfter(refused.Response.Header, asked), refused.Body)
 	}
 	if err != nil || t.AccessToken == "" {
-		return nil, tokenTrouble(0, fmt.Errorf("no access token: %s answered without one", account.TokenURL))
+		return nil, tokenTrouble(0, fmt.Errorf("no access token: the answer of %s has none", account.TokenURL))
 	}
 	if t.Expiry.IsZero() {
 		t.Expiry = asked.Add(time.Hour)
 	}
-	// Ask for the next in the last tenth of its life: an hour's token is good
-	// for six minutes of trouble at the token endpoint.
+	// Fetch the next token in the last tenth of the token's life: a token of an hour outlasts six
+	// minutes of trouble at the token endpoint.
 	life := t.Expiry.Sub(asked)
 	return &accessToken{value: t.AccessToken, renew: t.Expiry.Add(-life / 10), expires: t.Expiry}, providers.Outcome{}
 }
@@ -157,7 +156,7 @@ func tokenRefused(endpoint string, status int, retryAfter time.Duration, body []
 	var b struct {
 		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(body, &b) // whatever it is, it is a refusal
+	_ = json.Unmarshal(body, &b) // an unreadable body is a refusal too
 	switch b.Error {
 	case "invalid_grant", "invalid_client", "invalid_request", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "access_denied":
 		b.Error = " " + b.Error
@@ -173,8 +172,8 @@ func tokenTrouble(retryAfter time.Duration, err error) providers.Outcome {
 	return providers.Outcome{Kind: providers.Retry, Reason: TokenEndpointUnreachable, RetryAfter: retryAfter, Concerns: providers.ConcernsCredential, NotSent: true, Err: err}
 }
 
-// noToken returns the outcome of a transport error of the token endpoint. Its URL
-// is checked to hold no secret.
+// noToken returns the outcome of a transport error of the token endpoint. The endpoint's URL was
+// checked: it holds no secret.
 func noToken(endpoint string, err error) providers.Outcome {
 	o := notSent(err)
 	switch {

@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// An endpoint answers requests for an access token after a while, in memory.
+// An endpoint answers requests for an access token after the time takes, in memory.
 type endpoint struct {
 	mu     sync.Mutex
 	asked  int
@@ -79,7 +79,7 @@ func mustGet(t *testing.T, s *accessTokens, want string) *accessToken {
 }
 
 func TestAccessTokenIsRenewedAhead(t *testing.T) {
-	testKey() // outside of the bubble: it is shared
+	testKey() // outside of the bubble: tests share the key
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{takes: time.Second}
 		s := newTokens(t, e)

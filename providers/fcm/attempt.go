@@ -18,7 +18,7 @@ import (
 // The SDK makes the URL and its headers. The attempt avoids its defects:
 //
 //   - It repeats a request up to four times, after a network error or a 503.
-//     So the attempt keeps these, and the SDK gets a status that it does not
+//     So the attempt keeps both, and the SDK gets a status that it does not
 //     repeat.
 //   - Its message types lose unknown fields and digits of large numbers, turn
 //     "3.5s" into "3.000000005s", and panic on light_settings without a color.
@@ -56,7 +56,8 @@ func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errNoAttempt
 	}
 	if a.sent {
-		// The SDK repeats after all, or follows something: once is all it gets.
+		// The SDK repeats the request after all, or follows a redirect: only the first request is
+		// made.
 		return spent(r, nil), nil
 	}
 	a.sent = true
@@ -92,7 +93,7 @@ func spent(r *http.Request, body []byte) *http.Response {
 	return answered(r, "599 Spent", statusSpent, body)
 }
 
-// taken is all that the SDK needs to know of a message that was accepted.
+// taken returns the answer for the SDK after a message was accepted.
 func taken(r *http.Request) *http.Response { return answered(r, "200 OK", http.StatusOK, []byte("{}")) }
 
 func answered(r *http.Request, status string, code int, body []byte) *http.Response {
@@ -113,7 +114,7 @@ func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) 
 		o.Err = errors.New("the firebase SDK refuses to send: the target has no token")
 		return o
 	case a.err != nil && (a.status < 200 || a.status > 299):
-		// With a status but half a body it is refused, and only the reason lost.
+		// With a status but half a body the push is refused, and only the reason is lost.
 		o := providers.TransportOutcome(cause(ctx, a.err))
 		o.Ambiguous = o.Ambiguous && a.body.Wrote() && a.status == 0
 		return o
@@ -123,8 +124,8 @@ func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) 
 	return wire.Classify(said)
 }
 
-// cause returns why ctx ended when it ended, since a transport may report that
-// in words of its own, and err otherwise.
+// cause returns ctx's error if ctx has ended, because a transport may report that by an error of
+// its own; otherwise err.
 func cause(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended

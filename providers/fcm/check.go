@@ -8,8 +8,8 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// Check gets an access token and reaches for FCM, and sends no message. Whether
-// the account may send for the project, FCM says to a message only.
+// Check fetches an access token and connects to FCM, and sends no message. Only a message shows
+// whether the account may send for the project.
 func (s *Sender) Check(ctx context.Context) providers.Reached {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

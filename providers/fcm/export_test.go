@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NewWatching is New with another interval between the looks at the file.
+// NewWatching is New with the given interval between two checks of the file.
 func NewWatching(ctx context.Context, cfg Config, interval time.Duration) (*Sender, error) {
 	return newSender(ctx, cfg, interval)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
-// FCM's own reasons. The ones in capitals are its words: an errorCode of
-// FcmError, or where that is missing the status of google.rpc.
+// The reasons of this package. Those in capitals are FCM's words: an errorCode of FcmError, or
+// without an FcmError the status of google.rpc.
 const (
 	Unregistered        = wire.Unregistered
 	SenderIDMismatch    = wire.SenderIDMismatch
@@ -24,14 +24,12 @@ const (
 
 	// InvalidToken: INVALID_ARGUMENT, and the argument is the token.
 	InvalidToken = wire.InvalidToken
-	// CredentialsRefused: the token endpoint gives no access token for the
-	// service account.
+	// CredentialsRefused: the token endpoint refuses the service account an access token.
 	CredentialsRefused = wire.CredentialsRefused
-	// TokenEndpointUnreachable: there is no access token, since the token endpoint
-	// cannot be reached, does not answer in time, or is out of order.
+	// TokenEndpointUnreachable: there is no access token, because the token endpoint cannot be
+	// reached, does not answer in time, or is out of order.
 	TokenEndpointUnreachable = wire.TokenEndpointUnreachable
 )
 
-// Reasons returns this package's own reasons, without the common ones of package
-// providers.
+// Reasons returns this package's own reasons, without the common reasons of package providers.
 func Reasons() []providers.Reason { return wire.Reasons() }

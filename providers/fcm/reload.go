@@ -10,11 +10,10 @@ import (
 	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
-// Reload reads the service account's key file again, tries it at its token
-// endpoint, and uses it from then on. It fails, and keeps the credentials in use, if
-// the file cannot be read, names another project than the Sender's, or is refused by
-// the endpoint. The error names the faulty key of the configuration. A Sender reloads
-// by itself within seconds when the file changes.
+// Reload reads the service account's key file again, tries it at its token endpoint, and uses it
+// from then on. It fails, and keeps the credentials in use, if the file cannot be read, names a
+// project that is not the Sender's, or is refused by the endpoint. The error names the faulty key
+// of the configuration. A Sender reloads by itself within seconds when the file changes.
 func (s *Sender) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -23,21 +22,20 @@ func (s *Sender) Reload() error {
 		return err
 	}
 	if s.account != "" && project != s.account {
-		return fmt.Errorf("credentials_file: %s is for another project than before: set project_id, or start anew", s.credentialsFile)
+		return fmt.Errorf("credentials_file: %s is for a different project than before: set project_id, or restart", s.credentialsFile)
 	}
 	token, failed := s.tokens.ask(account)
 	if failed.Kind == providers.Misconfigured {
 		return fmt.Errorf("credentials_file: %s is not used: %w", s.credentialsFile, failed.Err)
 	}
-	// An endpoint in trouble has nothing against the key.
+	// While the endpoint is in trouble, the key is used unchecked.
 	s.tokens.use(account, token)
 	s.identify(account)
 	return nil
 }
 
-// OnReload has f called whenever the file has changed, with nil when the new
-// credentials are in use, and otherwise with the reason why the old ones stay.
-// It takes the place of an earlier f.
+// OnReload sets f, which is called after each change of the file: with nil if the new credentials
+// are in use, otherwise with the reason why the old credentials stay. It replaces an earlier f.
 func (s *Sender) OnReload(f func(error)) { s.onReload.Store(&f) }
 
 func (s *Sender) reload() {
@@ -47,7 +45,7 @@ func (s *Sender) reload() {
 	}
 }
 
-// Fingerprint answers that of the credentials in use: see providers.Fingerprint.
+// Fingerprint returns the fingerprint of the credentials in use: see providers.Fingerprint.
 func (s *Sender) Fingerprint() string { return *s.fingerprint.Load() }
 
 func (s *Sender) identify(account *jwt.Config) {
@@ -55,5 +53,5 @@ func (s *Sender) identify(account *jwt.Config) {
 	s.fingerprint.Store(&now)
 }
 
-// CredentialExpiry reports false: a service account's key does not end.
+// CredentialExpiry reports false: a service account's key does not expire.
 func (s *Sender) CredentialExpiry() (time.Time, bool) { return time.Time{}, false }

@@ -36,12 +36,12 @@ func TestCredentialsAreReloaded(t *testing.T) {
 	must(t, next())
 	delivered(t, sender)
 	if _, ends := sender.CredentialExpiry(); ends {
-		t.Error("a service account's key has an end")
+		t.Error("a service account's key expires")
 	}
 
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
 	must(t, err)
-	cfg.CredentialsFile, right = right, cfg.CredentialsFile // edit reads the good one
+	cfg.CredentialsFile, right = right, cfg.CredentialsFile // edit reads the valid file
 	for name, file := range map[string]string{
 		"no key":          edit(t, cfg, "private_key", "junk"),
 		"a refused key":   edit(t, cfg, "private_key", pkcs8(t, other)),
@@ -58,8 +58,8 @@ func TestCredentialsAreReloaded(t *testing.T) {
 	}
 }
 
-// While the token endpoint is out of order a new key is taken on trust, and the
-// old key's token goes on.
+// While the token endpoint is down, a new key is used unchecked, and the old key's token stays in
+// use.
 func TestReloadWhileTheTokenEndpointIsDown(t *testing.T) {
 	t.Parallel()
 	server, cfg := start(t, fcmtest.Options{})
@@ -103,7 +103,7 @@ func TestDryRun(t *testing.T) {
 	if n := server.Ledger().Len(); n != 0 {
 		t.Errorf("%d were accepted", n)
 	}
-	// FCM's refusals have the same outcomes.
+	// In a dry run, FCM's refusals have their usual outcomes.
 	server.Respond("token", standin.Answer{Status: http.StatusNotFound})
 	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.DeadToken, fcm.Unregistered, providers.ConcernsToken)
 }

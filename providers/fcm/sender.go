@@ -24,8 +24,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Config says how to reach FCM on behalf of one Firebase project. Package fcmconfig has it
-// for programs that need no SDK.
+// Config describes how to reach FCM on behalf of one Firebase project. Package fcmconfig has it for
+// programs without the SDK.
 type Config = fcmconfig.Config
 
 const (
@@ -51,7 +51,7 @@ type Sender struct {
 	fingerprint                   atomic.Pointer[string]
 
 	credentialsFile string
-	// account names the project when the configuration does not.
+	// account is the credentials' project, if the configuration names none.
 	account   string
 	reloading sync.Mutex
 	onReload  atomic.Pointer[func(error)]
@@ -64,9 +64,9 @@ type Sender struct {
 
 var _ providers.Sender = (*Sender)(nil)
 
-// New returns a sender for cfg. It reads the files that cfg names and connects
-// to nothing: FCM and the token endpoint may be down. Its error names the key
-// of cfg to mend. The context bounds New only.
+// New returns a sender for cfg. It reads the files that cfg names and opens no connection: FCM and
+// the token endpoint may be down. Its error names the faulty key of cfg. The context bounds New
+// only.
 func New(ctx context.Context, cfg Config) (*Sender, error) {
 	return newSender(ctx, cfg, filewatch.Interval)
 }
@@ -160,7 +160,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 
 func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target, departure providers.Departure) providers.Outcome {
 	a := &attempt{bearer: token.value, body: providers.NewBody(departure, wire.SendRequest(message, s.dryRun), s.lines[t.Service()].Connected)}
-	// The attempt has more than the SDK returns. The SDK requires an address in Fid, also if it is a
+	// The attempt records more than the SDK returns. The SDK requires an address in Fid, even for a
 	// token: the attempt sends its own body.
 	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Fid: t.Address()})
 	worked := token.worked.Load()
@@ -177,7 +177,7 @@ func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.F
 	return o
 }
 
-// rehearsed is the outcome of a message that FCM was to check only.
+// rehearsed returns the outcome of a message that FCM only checks.
 func rehearsed(o providers.Outcome) providers.Outcome {
 	o.Ambiguous = false
 	if o.Kind == providers.Delivered {
@@ -186,7 +186,7 @@ func rehearsed(o providers.Outcome) providers.Outcome {
 	return o
 }
 
-// begin counts a push in, unless the sender is closed.
+// begin counts a push, unless the sender is closed.
 func (s *Sender) begin() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -197,9 +197,8 @@ func (s *Sender) begin() bool {
 	return true
 }
 
-// Close waits for the pushes under way, which their deadlines bound, and then
-// closes the connections. It returns nil. Later pushes are not sent: their
-// outcome is Retry.
+// Close waits for the pushes in flight, which their deadlines bound, and then closes the
+// connections. It returns nil. Later pushes are not sent: their outcome is Retry.
 func (s *Sender) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -82,7 +82,7 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 		before := time.Now()
 		want(t, sender.Send(t.Context(), n, target("token"), providers.Departure{}), providers.Delivered, providers.OK, providers.NoConcern)
 		got := string(<-arrived)
-		// The TTL is the remaining life at some time between the two, in seconds.
+		// The TTL is the remaining life at an instant between before and after, in seconds.
 		at, after := before, time.Now()
 		for !isRendering(t, n, at, got) && at.Before(after) {
 			at = at.Add(min(time.Second, after.Sub(at)))
@@ -93,7 +93,7 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 	}
 }
 
-// A FID travels as FID, and FCM's answers to it are a token's.
+// A push to a FID has it in fid, and FCM's answers have the same outcomes as for a token.
 func TestSendToFID(t *testing.T) {
 	t.Parallel()
 	server, sender := started(t, fcmtest.Options{})
@@ -113,12 +113,12 @@ func TestSendToFID(t *testing.T) {
 	}
 }
 
-// Pushes to tokens that get no answer take no slot of the FIDs.
+// Pushes to tokens without an answer take no permit of the FIDs.
 func TestHangingTokensDelayNoFID(t *testing.T) {
 	t.Parallel()
 	const tokens = 300 // more than may be in flight
 	server, cfg := start(t, fcmtest.Options{})
-	cfg.Timeout = fcm.MaxTimeout // none of them ends meanwhile
+	cfg.Timeout = fcm.MaxTimeout // no push ends meanwhile
 	sender := newSender(t, cfg)
 	defer func() {
 		must(t, sender.Close())
@@ -133,7 +133,7 @@ func TestHangingTokensDelayNoFID(t *testing.T) {
 		server.Respond(token, standin.Answer{Fault: standin.BlackHole})
 		pushes.Go(func() { sender.Send(ctx, note(), target(token), providers.Departure{}) })
 	}
-	eventually.Holds(t, "the tokens take all their slots", func() bool { return server.Count().InFlight == 256 })
+	eventually.Holds(t, "the tokens take all their permits", func() bool { return server.Count().InFlight == 256 })
 	for range 3 {
 		o := sender.Send(t.Context(), note(), push.Target{Platform: push.FCM, FID: "deQ7zv1tRk2bX0mYw9sLpA"}, providers.Departure{})
 		want(t, o, providers.Delivered, providers.OK, providers.NoConcern)
@@ -231,7 +231,7 @@ func TestWrongSurroundings(t *testing.T) {
 	}
 }
 
-// edit writes a copy of the credentials with another value of key.
+// edit writes a copy of the credentials with value for key.
 func edit(t *testing.T, cfg fcm.Config, key, value string) string {
 	t.Helper()
 	text, err := os.ReadFile(cfg.CredentialsFile)
@@ -254,8 +254,7 @@ func pkcs8(t *testing.T, key *rsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// Answers that only a broken server gives: the SDK would repeat the request
-// after most of them.
+// A broken server's answer leads to no second request, although the SDK would repeat most requests.
 func TestBrokenAnswers(t *testing.T) {
 	t.Parallel()
 	half := func(status int) http.HandlerFunc {

@@ -64,7 +64,7 @@ func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 	}
 }
 
-// start starts a stand-in, which the test closes, and returns how to reach it.
+// start starts a stand-in, which the test closes, and returns the configuration to reach it.
 func start(t *testing.T, options fcmtest.Options) (*fcmtest.Server, fcm.Config) {
 	t.Helper()
 	server, err := fcmtest.NewServer(options)

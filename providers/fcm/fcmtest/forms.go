@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// form checks for a text of a form.
+// form returns a rule for texts that good accepts.
 func form(problem string, good func(string) bool) rule {
 	return func(path string, value any) *refusal {
 		s, ok := value.(string)
@@ -22,8 +22,8 @@ func form(problem string, good func(string) bool) rule {
 	}
 }
 
-// The kinds of texts of which FCM's documentation states a form.
-// Sources: REST reference of projects.messages, v1; "Understanding message delivery".
+// The kinds of texts with a form in FCM's documentation. Sources: REST reference of
+// projects.messages, v1; "Understanding message delivery".
 var (
 	label = form("Invalid analytics label.", regexp.MustCompile(`^[a-zA-Z0-9\-_.~%]{1,50}$`).MatchString)
 	color = form("Color must be in the form #RRGGBB", regexp.MustCompile(`^#[0-9a-fA-F]{6}$`).MatchString)
@@ -44,7 +44,7 @@ func isURL(s string, schemes ...string) bool {
 	return false
 }
 
-// A needs checks an object that has all of its fields.
+// A needs checks an object that must have all of its fields.
 type needs struct{ all fields }
 
 func (n needs) check(path string, value any) *refusal {
@@ -68,7 +68,8 @@ func camelCase(name string) string {
 	return strings.Join(words, "")
 }
 
-// headers checks headers by the forms of their values, which are by name in lower case.
+// headers returns a rule for headers. forms checks the value of a header, by its name in lower
+// case.
 func headers(forms map[string]func(string) bool) rule {
 	name := regexp.MustCompile("^[a-zA-Z0-9!#$%&'*+.^_`|~-]+$")
 	printable := regexp.MustCompile(`^([!-~]([ -~]*[!-~])?)?$`)
@@ -106,10 +107,10 @@ var (
 	})
 )
 
-// mostSeconds is how long FCM keeps a message at most.
+// mostSeconds is the longest time for which FCM keeps a message.
 const mostSeconds = 2_419_200
 
-// apnsPayload checks the types of the values in a payload's dictionary aps. Everything beside aps
+// apnsPayload checks the types of the values in a payload's dictionary aps. Everything outside aps
 // is accepted. Source: Apple, "Generating a remote notification".
 var apnsPayload = rule(func(path string, value any) *refusal {
 	if problem := anyObject(path, value); problem != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// The sizes that FCM takes: 4096 bytes for a kind of device, 2048 to a topic. FCM counts
+// The largest messages that FCM takes: 4096 bytes for a kind of device, 2048 to a topic. FCM counts
 // the payload. The function size counts a little more.
 const (
 	maxMessage      = 4096
@@ -92,7 +92,7 @@ func either(m map[string]any, names ...string) any {
 	return nil
 }
 
-// A kind checks a value; path names it. It returns nil when the value is good.
+// A kind checks a value, which path names. check returns nil for a valid value.
 type kind interface {
 	check(path string, value any) *refusal
 }
@@ -116,7 +116,7 @@ func (f fields) check(path string, value any) *refusal {
 			return invalidArgument(path, "Invalid JSON payload received. Unknown name \""+name+"\" at '"+path+"': Cannot find field.")
 		}
 		if value == nil {
-			continue // null is a field left out
+			continue // null means a missing field
 		}
 		if problem := k.check(join(path, name), value); problem != nil {
 			return problem
@@ -125,7 +125,7 @@ func (f fields) check(path string, value any) *refusal {
 	return nil
 }
 
-// A list checks an array of its kind.
+// A list checks an array of values of one kind.
 type list struct{ of kind }
 
 func (l list) check(path string, value any) *refusal {
@@ -167,7 +167,7 @@ var (
 		}
 		return nil
 	})
-	// part is of a color, from 0 to 1.
+	// part is a component of a color, from 0 to 1.
 	part = rule(func(path string, value any) *refusal {
 		n, _ := value.(json.Number)
 		if f, err := n.Float64(); err != nil || f < 0 || f > 1 {
@@ -228,7 +228,7 @@ var (
 	})
 )
 
-// oneOf checks for one of some words.
+// oneOf returns a rule that accepts only words.
 func oneOf(words ...string) rule {
 	return func(path string, value any) *refusal {
 		s, _ := value.(string)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// A Quota is a fixed window, as Google has it: Count messages in each window. A
-// message that is answered with 429 does not count. The zero value is no bound.
+// A Quota allows Count messages in each fixed window, like Google. A message that is answered with
+// 429 does not count. The zero value is no bound.
 type Quota struct {
 	Count int
 	Per   time.Duration
-	// Begins is when one of the windows begins. The zero value draws it, for each
-	// project and device: a sender never learns where Google's minutes lie.
+	// Begins is when one of the windows begins. The zero value means a random instant for each
+	// project and device: a sender never learns when Google's minutes begin.
 	Begins time.Time
 }
 
-// left returns how long the window at now goes on that lies as one at border does.
+// left returns the remaining time of the window at now, given that a window begins at border.
 func (q Quota) left(border, now time.Time) time.Duration {
 	into := now.Sub(border) % q.Per
 	if into < 0 {
@@ -26,13 +26,13 @@ func (q Quota) left(border, now time.Time) time.Duration {
 	return q.Per - into
 }
 
-// A Burst is Count messages at once, and one more each Every.
+// A Burst allows Count messages at once, and one more after each Every.
 type Burst struct {
 	Count int
 	Every time.Duration
 }
 
-// quotas count the messages of each name, a project or a device.
+// quotas count the messages by name, which is a project or a device.
 type quotas struct {
 	of []Quota
 
@@ -49,8 +49,8 @@ func newQuotas(of ...Quota) quotas {
 	return quotas{of: slices.DeleteFunc(slices.Clone(of), func(q Quota) bool { return q.Count <= 0 || q.Per <= 0 })}
 }
 
-// take counts a message of name, unless one of the quotas is used up: then it counts
-// none, and returns how long that is so.
+// take counts a message of name, unless one of the quotas is used up: then it counts nothing, and
+// returns the time until all have units again.
 func (q *quotas) take(name string, now time.Time) (wait time.Duration, ok bool) {
 	if len(q.of) == 0 {
 		return 0, true
@@ -72,8 +72,7 @@ func (q *quotas) take(name string, now time.Time) (wait time.Duration, ok bool) 
 	return 0, true
 }
 
-// giveBack uncounts a message of name that came at an instant, and is answered with
-// 429 all the same.
+// giveBack subtracts a message of name that came at that instant and is answered with 429.
 func (q *quotas) giveBack(name string, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +83,7 @@ func (q *quotas) giveBack(name string, at time.Time) {
 	}
 }
 
-// at returns the windows of name at now. An ended window has its full quota again.
+// at returns the windows of name at now. It replaces an ended window by a new one.
 func (q *quotas) at(name string, now time.Time) []window {
 	windows, known := q.windows[name]
 	if !known {
@@ -113,10 +112,10 @@ type bursts struct {
 	burst Burst
 
 	mu   sync.Mutex
-	full map[string]time.Time // when a device has all of its burst again
+	full map[string]time.Time // when the device's burst is full again
 }
 
-// take counts a message to the device, or returns how long it has none left.
+// take counts a message to the device, or returns the time until the next is allowed.
 func (b *bursts) take(device string, now time.Time) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,13 +6,13 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// The values of an Answer's Reason besides the errorCode of an FcmError
-// (UNREGISTERED, QUOTA_EXCEEDED, ..., or an unknown one).
+// The values of an Answer's Reason besides the errorCode of an FcmError (UNREGISTERED,
+// QUOTA_EXCEEDED, ..., or an unknown code).
 const (
 	// Bare leaves the FcmError out: only google.rpc's status is there.
 	Bare = "bare"
-	// InvalidToken is INVALID_ARGUMENT on the token, as FCM words it: with an
-	// FcmError, and only the message saying which argument it is.
+	// InvalidToken is INVALID_ARGUMENT on the token, as FCM words it: with an FcmError, and only
+	// the message names the argument.
 	InvalidToken = "invalid_token"
 	// InvalidTokenField is INVALID_ARGUMENT on the token, named as the field.
 	InvalidTokenField = "invalid_token_field"
@@ -122,7 +122,7 @@ var refusals = map[string]refusal{
 	},
 }
 
-// usual is the reason that goes with a status when the answer names none.
+// usual has the reason for each status, for an Answer without a Reason.
 var usual = map[int]string{
 	http.StatusBadRequest:          InvalidToken,
 	http.StatusForbidden:           "SENDER_ID_MISMATCH",
@@ -145,7 +145,7 @@ var statuses = map[int]string{
 	http.StatusGatewayTimeout:      "DEADLINE_EXCEEDED",
 }
 
-// refusalFor returns the refusal that an answer asks for.
+// refusalFor returns the refusal for an Answer.
 func refusalFor(a standin.Answer) refusal {
 	reason := a.Reason
 	if reason == "" {

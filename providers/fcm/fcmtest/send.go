@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// maxRequest is the longest request that is read.
+// maxRequest is the longest request that is read, in bytes.
 const maxRequest = 64 << 10
 
 // serveSend is the method projects.messages.send.
@@ -27,7 +27,7 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		standin.WritePage(w, http.StatusRequestEntityTooLarge)
 		return
 	}
-	s.Begin() // not before: a sender that is late voids a request by its body
+	s.Begin() // not before: a sender that is late breaks its request off within the body
 	defer s.End()
 	if s.seen != nil {
 		s.seen(body)
@@ -66,7 +66,7 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, project, request, answer)
 }
 
-// takeDevice counts a message to its device, if it is to one.
+// takeDevice counts a message to its device, if it names a device.
 func (s *Server) takeDevice(r request, now time.Time) (wait time.Duration, ok bool) {
 	device := r.device()
 	if device == "" {
@@ -114,7 +114,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, 
 	s.refuse(w, time.Now(), answer.RetryAfter, refusalFor(answer), answer.RetryAfterDate)
 }
 
-// refuse writes e, with a Retry-After when there is something to wait for.
+// refuse writes e, with a Retry-After if wait is not 0.
 func (s *Server) refuse(w http.ResponseWriter, now time.Time, wait time.Duration, e refusal, date bool) {
 	a := standin.Answer{RetryAfter: wait, RetryAfterDate: date}
 	if v := a.RetryAfterHeader(now); v != "" {

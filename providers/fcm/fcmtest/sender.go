@@ -13,8 +13,8 @@ import (
 )
 
 // NewSender returns a sender to the server's first project, for tests that need no SDK: it
-// takes answers as fcm.Sender does. It asks for no access token, and bounds an attempt by the
-// context alone.
+// classifies answers like fcm.Sender. It requests no access token, and only the context bounds an
+// attempt.
 func (s *Server) NewSender() providers.Sender {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.CA())
@@ -60,7 +60,7 @@ func (s *sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 		return o
 	}
 	defer func() { _ = response.Body.Close() }()
-	reply, _ := wire.ReadReply(response) // what is missing of it is its reason alone
+	reply, _ := wire.ReadReply(response) // without it, only the reason is missing
 	return wire.Classify(wire.ReadAnswer(response.StatusCode, response.Header, reply, time.Now()))
 }
 

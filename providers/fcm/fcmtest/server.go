@@ -27,7 +27,7 @@ import (
 // otherwise.
 const DefaultProject = "pushpace-test"
 
-// streams is how many requests Google lets a connection carry at once.
+// streams is the most requests that Google allows at once on a connection.
 const streams = 100
 
 // Options are the options of a server. The zero value is ready to use.
@@ -50,11 +50,11 @@ type Options struct {
 	// DeviceQuotas bound the messages to each token or FID, with Google 240 a minute and
 	// 5,000 an hour.
 	DeviceQuotas []Quota
-	// Collapsible bounds the messages with a collapse key to each token or FID, with
-	// Google 20 and one more each 3 minutes. Google delays messages beyond it; the
-	// server refuses them, so that a test sees it. The zero value is no bound.
+	// Collapsible bounds the messages with a collapse key to each token or FID, with Google 20 and
+	// one more each 3 minutes. Google delays messages beyond the Burst; the server refuses them, so
+	// that a test notices. The zero value is no bound.
 	Collapsible Burst
-	// HTTP1 leaves HTTP/2 out.
+	// HTTP1 disables HTTP/2.
 	HTTP1 bool
 	// Seen is called with the body of every send request, as it came in, before
 	// it is answered. It may be called by several goroutines at once.
@@ -70,10 +70,9 @@ var serviceKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Ge
 type Server struct {
 	standin.Script
 	standin.Counters
-	// HTTPS is where it is: its URL is the value of fcm.Config.Endpoint.
+	// HTTPS is the HTTP server: its URL is the value of fcm.Config.Endpoint.
 	*standin.HTTPS
-	// TokenScript says how requests for an access token are answered, under the
-	// empty token.
+	// TokenScript sets the answers to requests for an access token, under the empty token.
 	TokenScript standin.Script
 
 	key      *rsa.PrivateKey

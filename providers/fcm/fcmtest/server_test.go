@@ -51,7 +51,7 @@ type reply struct {
 	body   string
 }
 
-// send posts a send request to the server's project, sendTo to another one.
+// send posts a send request to the server's project, sendTo to any project.
 func (c *client) send(body string) reply { return c.sendTo(DefaultProject, body) }
 
 func (c *client) sendTo(project, body string) reply {
@@ -67,7 +67,7 @@ func (c *client) sendTo(project, body string) reply {
 	return reply{response.StatusCode, response.Proto, response.Header, string(text)}
 }
 
-// to is a send request to a token.
+// to returns a send request to a token.
 func to(token string) string { return fmt.Sprintf(`{"message":{"token":%q,"data":{"k":"v"}}}`, token) }
 
 func TestMessages(t *testing.T) {

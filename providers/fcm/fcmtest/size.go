@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// devices are the kinds of devices by the message's part for each.
+// devices has the kind of device for each part of a message.
 var devices = map[string]string{"android": "Android", "apns": "APNS", "webpush": "Webpush"}
 
-// size returns the bytes that count of a message that was decoded from JSON, and the kind
-// of device for which most do: FCM sends each kind a message of its own, with headers
-// apart and with the texts that the kind's own part has.
+// size returns the size in bytes of a message decoded from JSON, and the kind of device with the
+// largest message. FCM sends each kind its own message: headers do not count, and texts of the
+// kind's part replace the common texts.
 func size(message map[string]any) (most int, device string) {
 	for part, name := range devices {
 		if n := jsonSize(sentTo(message, part)); n > most || n == most && name < device {

@@ -34,8 +34,8 @@ func FuzzSize(f *testing.F) {
 	})
 }
 
-// Each kind of device has 4096 bytes of its own, without headers and without the texts
-// that its own part replaces.
+// Each kind of device has 4096 bytes of its own, without headers and without the common texts that
+// its own part replaces.
 func TestSizeIsOfTheLargestDevice(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {

@@ -19,7 +19,7 @@ import (
 
 const grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// Either scope lets a service account send messages.
+// Each scope allows a service account to send messages.
 var scopes = []string{
 	"https://www.googleapis.com/auth/firebase.messaging",
 	"https://www.googleapis.com/auth/cloud-platform",
@@ -42,7 +42,7 @@ func (a *accessTokens) issue(now time.Time) string {
 	return value
 }
 
-// valid reports whether an Authorization header holds a token that is good.
+// valid reports whether an Authorization header holds a valid token.
 func (a *accessTokens) valid(authorization string, now time.Time) bool {
 	value, ok := strings.CutPrefix(authorization, "Bearer ")
 	if !ok {

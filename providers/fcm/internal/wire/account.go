@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
-// scope lets an access token send messages, and nothing else.
+// scope allows an access token to send messages, and nothing else.
 const scope = "https://www.googleapis.com/auth/firebase.messaging"
 
 // ReadCredentials reads a service account's key file. Its errors hold nothing
@@ -44,15 +44,15 @@ func ReadCredentials(file string) (account *jwt.Config, project string, err erro
 	var named struct {
 		ProjectID string `json:"project_id"`
 	}
-	_ = json.Unmarshal(data, &named) // it was read as JSON above
+	_ = json.Unmarshal(data, &named) // data was read as JSON above
 	return account, named.ProjectID, nil
 }
 
-// wantAccount says which file there should be.
+// wantAccount describes the required file.
 const wantAccount = "want the JSON key file of a service account: Firebase console, Project settings, Service accounts, Generate new private key"
 
-// others are the types of Google's credential files that are not supported. Some name URLs
-// to ask, or programs to run.
+// others are the types of Google's credential files that are not supported. Some files name URLs to
+// request, or programs to run.
 var others = map[string]string{
 	"external_account":                 "is for workload identity federation",
 	"external_account_authorized_user": "is for workforce identity federation",
@@ -61,7 +61,7 @@ var others = map[string]string{
 	"gdch_service_account":             "is of Google Distributed Cloud",
 }
 
-// notAccount says why a file is not a service account's key; "" if it may be. It repeats
+// notAccount returns why a file is not a service account's key; "" if it may be a key. It repeats
 // nothing of the file.
 func notAccount(data []byte) string {
 	var form struct {
@@ -100,14 +100,14 @@ func checkKey(text []byte) error {
 	return nil
 }
 
-// A project ID is part of the URL. Domain-scoped ones hold a dot and a colon.
+// A project ID is part of the URL. Domain-scoped IDs hold a dot and a colon.
 var projectID = regexp.MustCompile(`^[a-z0-9.:-]{1,100}$`)
 
 // IsProject reports whether s may be a Firebase project's ID.
 func IsProject(s string) bool { return projectID.MatchString(s) }
 
-// CheckURL accepts https only: the requests hold credentials. Its errors do
-// not repeat the URL, which could hold some itself.
+// CheckURL accepts https only: the requests hold credentials. Its errors do not repeat the URL,
+// which could hold credentials itself.
 func CheckURL(s string) error {
 	u, err := url.Parse(s)
 	switch {

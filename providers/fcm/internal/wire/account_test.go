@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// If the file is another kind of Google's files, the error names the kind and the file to use
+// If the file is a Google file of the wrong kind, the error names the kind and the file to use
 // instead. It repeats nothing from the file.
 func TestOtherCredentialsAreNamed(t *testing.T) {
 	t.Parallel()

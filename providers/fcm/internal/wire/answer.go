@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// MaxAnswer bounds how much of an answer is read; FCM's have a few hundred bytes.
+// MaxAnswer bounds how much of an answer is read; FCM's answers have a few hundred bytes.
 const MaxAnswer = 64 << 10
 
 // ReadReply reads the beginning of a response's body.
@@ -30,15 +30,15 @@ func ReadReply(response *http.Response) ([]byte, error) {
 type Answer struct {
 	// HTTP is the status code.
 	HTTP int
-	// Status is google.rpc's name of the error: INVALID_ARGUMENT, NOT_FOUND.
+	// Status is google.rpc's name of the error, such as INVALID_ARGUMENT.
 	Status string
 	// Code is the errorCode of the FcmError detail; empty when there is none.
 	Code string
-	// Page is true if the body is not one of Google's: a proxy's page.
+	// Page is true if the body is not Google's, but a proxy's page.
 	Page bool
 	// RetryAfter is the delay asked for, or 0.
 	RetryAfter time.Duration
-	// Fields are the arguments found invalid: message.android.ttl.
+	// Fields are the invalid arguments, such as message.android.ttl.
 	Fields []string
 	// BadToken is true if the token or FID is the invalid argument.
 	BadToken bool
@@ -57,8 +57,8 @@ const (
 	typeQuotaFailure = "type.googleapis.com/google.rpc.QuotaFailure"
 )
 
-// notAToken is in FCM's message if the invalid argument is the token; there is no
-// code for it. Source: "FCM error codes", example 2.
+// notAToken is in FCM's message if the invalid argument is the token; no code says so. Source: "FCM
+// error codes", example 2.
 const notAToken = "not a valid FCM registration token"
 
 // ReadAnswer reads an answer. It leaves out unreadable parts.
@@ -114,7 +114,7 @@ func accepted(status int, body []byte) Answer {
 	var b struct {
 		Name string `json:"name"`
 	}
-	_ = json.Unmarshal(body, &b) // without a name it is taken all the same
+	_ = json.Unmarshal(body, &b) // a message without a name is accepted too
 	return Answer{HTTP: status, Name: b.Name}
 }
 

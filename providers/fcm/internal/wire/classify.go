@@ -12,16 +12,16 @@ import (
 // The minimum delays that Google asks of senders ("Best practices when sending FCM
 // messages at scale").
 const (
-	// quotaWait is for a 429 without a Retry-After.
+	// quotaWait is the delay after a 429 without a Retry-After.
 	quotaWait = time.Minute
-	// failureWait is the least before the first retry after a 5xx.
+	// failureWait is the least delay before the first retry after a 5xx.
 	failureWait = 10 * time.Second
 )
 
 // Classify returns the outcome of an answer. It is pure.
 func Classify(a Answer) providers.Outcome {
 	if a.HTTP >= 200 && a.HTTP < 300 {
-		// The status decides: the message is sent, also if the body cannot be read.
+		// The status decides: the message is sent, even if the body cannot be read.
 		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.Name}
 	}
 	o, ok := byCode(a)
@@ -43,7 +43,7 @@ func byCode(a Answer) (providers.Outcome, bool) {
 		return quota(a, reason), true
 	case Unavailable, Internal:
 		return failure(a, reason), true
-	case ThirdPartyAuthError, "APNS_AUTH_ERROR": // the second is its former name
+	case ThirdPartyAuthError, "APNS_AUTH_ERROR": // the second is the former name of the first
 		return Misconfigured(ThirdPartyAuthError, providers.ConcernsApp), true
 	}
 	return providers.Outcome{}, false
@@ -63,7 +63,7 @@ func byStatus(a Answer) providers.Outcome {
 	case a.HTTP >= 500:
 		return failure(a, named(a, providers.Unknown))
 	case a.HTTP < 400:
-		// A redirect, which is not followed: FCM does not answer so.
+		// A redirect is not followed: FCM sends none.
 		return Misconfigured(providers.Unreadable, providers.ConcernsApp)
 	case a.Code != "":
 		return Rejected(named(a, providers.Unknown))
@@ -75,7 +75,7 @@ func byStatus(a Answer) providers.Outcome {
 		}
 	case http.StatusUnauthorized:
 		if a.TokenWorked {
-			// The access token ran out before its time; the next one will do.
+			// The access token ended before its expiry; the next token will work.
 			return providers.Outcome{Kind: providers.Retry, Reason: named(a, Unauthenticated), Concerns: providers.ConcernsCredential}
 		}
 		return Misconfigured(named(a, Unauthenticated), providers.ConcernsCredential)
@@ -87,14 +87,14 @@ func byStatus(a Answer) providers.Outcome {
 	case http.StatusRequestEntityTooLarge:
 	default:
 		if a.Page {
-			// Not FCM's answer: a proxy lets no message through.
+			// The answer is not FCM's: a proxy blocks all messages.
 			return Misconfigured(providers.Unreadable, providers.ConcernsApp)
 		}
 	}
 	return Rejected(named(a, providers.Unknown))
 }
 
-// named returns the reason of an answer that byStatus would call reason.
+// named returns the reason of an answer: reason, unless the code or the page has its own.
 func named(a Answer, reason providers.Reason) providers.Reason {
 	switch a.Code {
 	case "":
@@ -144,9 +144,8 @@ func Misconfigured(reason providers.Reason, concerns providers.Concern) provider
 	return providers.Outcome{Kind: providers.Misconfigured, Reason: reason, Concerns: concerns}
 }
 
-// describe returns an error with the answer and the action to take. It repeats no part
-// of the answer that could hold a token or a part of the message: Google's own text
-// quotes both.
+// describe returns an error with the answer and the action to take. It repeats no part of the
+// answer that could hold a token or a part of the message, because Google's text quotes both.
 func describe(a Answer, o providers.Outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FCM answered %d", a.HTTP)
@@ -179,9 +178,9 @@ var hints = map[providers.Reason]string{
 	InvalidArgument:      "the message is invalid",
 	ThirdPartyAuthError:  "the APNs key or the web push key in the Firebase project is missing or wrong",
 	Unauthenticated:      "FCM does not accept the service account's access token",
-	PermissionDenied:     "the service account may not send for this project, or the FCM API is off; check project_id and its roles",
+	PermissionDenied:     "the service account may not send for this project, or the FCM API is off; check project_id and the account's roles",
 	NotFound:             "there is no such project; check project_id and endpoint",
-	providers.Unreadable: "check endpoint and what stands between here and FCM",
+	providers.Unreadable: "check endpoint, and for a proxy in front of FCM",
 }
 
 // isWord reports whether s is one of Google's names in capitals.

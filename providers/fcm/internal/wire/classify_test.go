@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// errorBody writes one of Google's error bodies.
+// errorBody returns an error body in Google's form.
 func errorBody(status, message string, details ...map[string]any) string {
 	text, err := json.Marshal(map[string]any{"error": map[string]any{"status": status, "message": message, "details": details}})
 	if err != nil {

@@ -2,9 +2,8 @@ package wire
 
 import "github.com/pushpace/pushpace/providers"
 
-// FCM's own reasons. The ones in capitals are its words: an errorCode of
-// FcmError, or where that is missing the status of google.rpc. Source: "FCM
-// error codes" and the REST reference of FcmError.
+// The reasons of FCM. Those in capitals are its words: an errorCode of FcmError, or without an
+// FcmError the status of google.rpc. Source: "FCM error codes" and the REST reference of FcmError.
 const (
 	Unregistered        providers.Reason = "UNREGISTERED"
 	SenderIDMismatch    providers.Reason = "SENDER_ID_MISMATCH"
@@ -23,16 +22,14 @@ const (
 
 	// InvalidToken: INVALID_ARGUMENT, and the argument is the token.
 	InvalidToken providers.Reason = "invalid_token"
-	// CredentialsRefused: the token endpoint gives no access token for the
-	// service account.
+	// CredentialsRefused: the token endpoint refuses the service account an access token.
 	CredentialsRefused providers.Reason = "credentials_refused"
-	// TokenEndpointUnreachable: there is no access token, since the token endpoint
-	// cannot be reached, does not answer in time, or is out of order.
+	// TokenEndpointUnreachable: there is no access token, because the token endpoint cannot be
+	// reached, does not answer in time, or is out of order.
 	TokenEndpointUnreachable providers.Reason = "token_endpoint_unreachable"
 )
 
-// Reasons returns this package's own reasons, without the common ones of package
-// providers.
+// Reasons returns this package's own reasons, without the common reasons of package providers.
 func Reasons() []providers.Reason {
 	return []providers.Reason{
 		Unregistered, SenderIDMismatch, InvalidArgument, QuotaExceeded, Unavailable, Internal,
