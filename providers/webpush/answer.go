@@ -22,15 +22,15 @@ type answer struct {
 	Word string
 	// Errno is Mozilla's number of the error, 0 for none.
 	Errno int
-	// Mismatch says that the subscription was made with another key.
+	// Mismatch is true if the subscription was made with a different key.
 	Mismatch bool
-	// Doubted says that Google refuses the endpoint in a way that at times hits valid ones.
+	// Doubted is true if Google refuses the endpoint in a way that sometimes hits valid endpoints.
 	Doubted bool
-	// Page says that the body is HTML without a known error name.
+	// Page is true if the body is HTML without a known error name.
 	Page bool
 	// RetryAfter is the delay asked for, or 0.
 	RetryAfter time.Duration
-	// KeyWorked says that the service has delivered with the app's key before.
+	// KeyWorked is true if the service has delivered with the app's key before.
 	KeyWorked bool
 	// ID is the service's ID of the accepted message.
 	ID string
@@ -103,10 +103,10 @@ func (a *answer) readApple(body []byte) {
 }
 
 // messageID returns the service's ID of an accepted message: apns-id, X-WNS-MSG-ID, or the last
-// part of Location; "" for none. It omits the rest of Location, as the whole lets its reader
-// delete the message; Mozilla's and others' prefix is known, so there this holds until the
-// browser has fetched the message. The record limits the ID's length, and keeps its printable
-// characters.
+// part of Location; "" for none. It omits the rest of Location, because the whole URL allows its
+// reader to delete the message. The prefix of Mozilla and others is known, so there the ID alone
+// allows this until the browser has fetched the message. The record stores only short and printable
+// IDs.
 func messageID(h http.Header) string {
 	location := h.Get("Location")
 	return cmp.Or(h.Get("apns-id"), h.Get("X-WNS-MSG-ID"), location[strings.LastIndexByte(location, '/')+1:])

@@ -118,7 +118,7 @@ func unansweredOutcome(ctx context.Context, to subscription, err error, wrote bo
 	if isGuardError(err) {
 		o := providers.Outcome{
 			Kind: providers.Rejected, Reason: EndpointRefused, Concerns: providers.ConcernsToken, NotSent: true,
-			Err: fmt.Errorf("%s has an address that is not a public one", to.host),
+			Err: fmt.Errorf("%s has an address that is not public", to.host),
 		}
 		if to.service != push.WebPushOther { // a known service: this machine's DNS is wrong
 			o.Kind, o.Concerns = providers.Retry, providers.ConcernsProvider
@@ -136,7 +136,7 @@ func unansweredOutcome(ctx context.Context, to subscription, err error, wrote bo
 	return o
 }
 
-// strangerOutcome restricts an outcome at an unknown host: its failure concerns only its own
+// strangerOutcome restricts an outcome at an unknown host: the host's failure concerns only its own
 // subscriptions.
 func strangerOutcome(o providers.Outcome) providers.Outcome {
 	if o.Kind == providers.Misconfigured {

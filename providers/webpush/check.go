@@ -22,7 +22,7 @@ func (s *Sender) Check(ctx context.Context) (all providers.Reached) {
 	reached := make([]providers.Reached, len(hosts))
 	var reaching sync.WaitGroup
 	for i, host := range hosts {
-		reaching.Go(func() { reached[i] = reach(ctx, s.transport.Clone(), host) }) // the steps are those of a new connection
+		reaching.Go(func() { reached[i] = reach(ctx, s.transport.Clone(), host) }) // only a new connection passes all steps
 	}
 	reaching.Wait()
 	for i, r := range reached {

@@ -110,10 +110,10 @@ func retry(a answer, reason providers.Reason, concerns providers.Concern, wait t
 	return providers.Outcome{Kind: providers.Retry, Reason: reason, Concerns: concerns, RetryAfter: wait}
 }
 
-// unauthorized returns the outcome of a refused token. If the key has worked, the token has
-// expired early and the next one works, or only this subscription is affected: other pushes go
-// on. The concern is still the credential: if nearly all pushes fail, as they do when this
-// machine's clock is wrong, they wait and few probe.
+// unauthorized returns the outcome of a refused token. If the key has worked, the token has expired
+// early and the next token works, or only this subscription is affected: other pushes continue. The
+// concern is still the credential: if nearly all pushes fail, for example because this machine's
+// clock is wrong, pushes wait and few probe.
 func unauthorized(a answer) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Misconfigured, Reason: Unauthorized, Concerns: providers.ConcernsCredential}
 	if a.KeyWorked {
@@ -122,9 +122,9 @@ func unauthorized(a answer) providers.Outcome {
 	return o
 }
 
-// mismatchOutcome returns the outcome for a subscription that was made with another key. If the app's
-// key has worked at the service, the subscription is dead. If the key is known to be wrong, the
-// credential is at fault. Before either is known, the push is retried.
+// mismatchOutcome returns the outcome for a subscription that was made with a different key. If the
+// app's key has worked at the service, the subscription is dead. If the key is known to be wrong,
+// the credential is at fault. Before either is known, the push is retried.
 func mismatchOutcome(a answer, delivered, wrong bool) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Retry, Reason: VapidMismatch, Concerns: providers.ConcernsToken, RetryAfter: mismatchWait}
 	switch {
@@ -158,13 +158,13 @@ func describe(a answer, o providers.Outcome) error {
 }
 
 var hints = map[providers.Reason]string{
-	NotFound:      "the subscription is gone; drop it",
-	Gone:          "the subscription is gone; drop it",
-	InvalidToken:  "the endpoint is malformed; drop it",
-	VapidMismatch: "the subscription was made with another public key than this app's; compare the site's applicationServerKey with `pushpace vapid public`",
+	NotFound:      "the subscription is gone; delete it",
+	Gone:          "the subscription is gone; delete it",
+	InvalidToken:  "the endpoint is malformed; delete it",
+	VapidMismatch: "the subscription was made with a public key that is not this app's; compare the site's applicationServerKey with `pushpace vapid public`",
 	Unauthorized:  "check subject, private_key_file and this machine's clock",
-	BadRequest:    "the service does not take the message",
-	TooLarge:      "the message is too large for this browser; 2 kB suit all",
+	BadRequest:    "the service refuses the message",
+	TooLarge:      "the message is too large for this browser; 2 kB fit every browser",
 	Redirected:    "redirects are not followed",
 }
 

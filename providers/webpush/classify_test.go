@@ -97,7 +97,7 @@ func TestAnswersOfTheServices(t *testing.T) {
 	}
 }
 
-// The outcome has the service's ID of a message, but not its address.
+// The outcome has the service's ID of a message, but not the message's URL.
 func TestMessageIDs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ field, value, want string }{

@@ -8,15 +8,15 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// NewDialing is New with another dial function.
+// NewDialing is New with the given dial function.
 func NewDialing(cfg Config, dial providers.DialFunc) (*Sender, error) {
 	return newSender(cfg, dial, dial)
 }
 
-// StrangerDialer is New's dial function for unknown hosts, with another port and resolver.
+// StrangerDialer is New's dial function for unknown hosts, with a given port and resolver.
 var StrangerDialer = strangerDialer
 
-// GuardedDialer is New's dialer, with another port.
+// GuardedDialer is New's dialer, with the given port.
 func GuardedDialer(port uint16) *net.Dialer { return guardedDialer(port) }
 
 // Sealed returns the body and the header field Authorization of a push.

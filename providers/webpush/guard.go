@@ -13,8 +13,8 @@ import (
 // httpsPort is the only port dialled.
 const httpsPort = 443
 
-// guardedDialer returns a dialer for unknown hosts: it connects only to public addresses, at this port.
-// It checks the address when it dials, so that a changed DNS answer cannot bypass it.
+// guardedDialer returns a dialer for unknown hosts: it connects only to public addresses, at port.
+// It checks the address when it dials, so that a changed DNS answer cannot bypass the check.
 func guardedDialer(port uint16) *net.Dialer {
 	return &net.Dialer{
 		Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive,
@@ -24,7 +24,7 @@ func guardedDialer(port uint16) *net.Dialer {
 
 // strangerDialer returns the dial function for unknown hosts. The guard cannot check addresses that
 // a proxy dials. If a proxy applies, this function looks up and checks the host's addresses, and
-// sends the proxy one of them in place of the name.
+// sends the proxy an address instead of the name.
 func strangerDialer(proxy *providers.Proxy, direct providers.DialFunc, port uint16, resolver *net.Resolver) providers.DialFunc {
 	guard := ssrf.New(ssrf.WithPorts(port))
 	byProxy := proxy.Dialing(direct)

@@ -74,7 +74,7 @@ func (in *inside) dialing(guard *net.Dialer, names *nameServer, passed *atomic.I
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil || port != "443" {
-			return nil, errors.New("another port than 443 is dialled")
+			return nil, errors.New("a port other than 443 is dialled")
 		}
 		return d.DialContext(ctx, network, net.JoinHostPort(host, strconv.Itoa(in.port)))
 	}
@@ -117,7 +117,7 @@ var guardCases = []struct {
 // An unknown host's URL never leads to an internal address.
 func TestUnknownHostReachesNoInternalAddress(t *testing.T) {
 	t.Parallel()
-	server, cfg := start(t, webpushtest.Options{}) // for its key alone
+	server, cfg := start(t, webpushtest.Options{}) // only for its key
 	must(t, server.Close())
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
 	keys := target(push.WebPushGoogle, "device").Keys
@@ -146,7 +146,8 @@ func TestUnknownHostReachesNoInternalAddress(t *testing.T) {
 	}
 }
 
-// Without the guard the same names lead to internal addresses: the test above would detect it.
+// Without the guard the same names lead to internal addresses: the test above would detect a
+// missing guard.
 func TestUnguardedNamesReachInside(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
 	must(t, server.Close())

@@ -26,8 +26,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A hostileServer is a server for each name below example.com, and for Google's, with a sender that
-// dials only it.
+// A hostileServer is a server for each name below example.com and for Google's name, with a sender
+// that dials only this server.
 type hostileServer struct {
 	sender *webpush.Sender
 	open   atomic.Int64
@@ -58,7 +58,7 @@ func newHostileServer(t *testing.T, handler http.HandlerFunc) *hostileServer {
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
 
-	own, cfg := start(t, webpushtest.Options{}) // for its key alone
+	own, cfg := start(t, webpushtest.Options{}) // only for its key
 	must(t, own.Close())
 	cfg.Endpoint, cfg.Hosts, cfg.RootCAFile = "", []string{"*"}, filepath.Join(t.TempDir(), "ca.pem")
 	must(t, os.WriteFile(cfg.RootCAFile, ca, 0o600))
@@ -197,7 +197,7 @@ func TestManyHostileHostsAreBounded(t *testing.T) {
 		})
 	}
 	done := make(chan struct{})
-	workers.Go(func() { // a known service beside them
+	workers.Go(func() { // to a known service, in parallel
 		to := target(push.WebPushGoogle, "device")
 		for {
 			select {
@@ -221,7 +221,7 @@ func TestManyHostileHostsAreBounded(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 	t.Logf("%d of %d delivered, %d to Google, %d connections open, %d KiB more memory", kept.Load(), manyOrigins, google.Load(), h.open.Load(), grown>>10)
-	if n := h.open.Load(); n > 64+8 { // some may be closing still
+	if n := h.open.Load(); n > 64+8 { // some connections may still be closing
 		t.Errorf("%d connections are open, want at most 64", n)
 	}
 	if grown > 32<<20 {

@@ -91,7 +91,7 @@ func parseKey(file string, text []byte) (*Key, error) {
 	if raw, err := decode(trimmed); err == nil {
 		return parseBytes(file, raw)
 	}
-	return parsePEM(file, text) // DER, or nothing
+	return parsePEM(file, text) // DER, or no key
 }
 
 // decode decodes hexadecimal, base64url or base64, with or without padding.

@@ -11,9 +11,9 @@ import (
 // started may first meet that many old subscriptions.
 const manyMismatches = 5
 
-// A proof records the state of the app's key at one service: whether the service has delivered
-// with it and, until then, the subscriptions with another key and the time of the first. The zero
-// value records nothing. It is safe for concurrent use.
+// A proof records the state of the app's key at one service: whether the service has delivered with
+// the key and, until then, the subscriptions with a different key and the time of the first
+// mismatch. The zero value records nothing. It is safe for concurrent use.
 type proof struct {
 	mu        sync.Mutex
 	delivered bool
@@ -35,8 +35,8 @@ func (p *proof) hasDelivered() bool {
 	return p.delivered
 }
 
-// addMismatch records that the endpoint's subscription was made with another key. It returns whether
-// the key is known to work, and otherwise whether it is known to be wrong.
+// addMismatch records that the endpoint's subscription was made with a different key. It returns
+// whether the key is known to work, and otherwise whether it is known to be wrong.
 func (p *proof) addMismatch(endpoint string, now time.Time) (delivered, wrong bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // Behind a proxy the sender looks up and checks an unknown host's addresses. The proxy connects
-// only to the checked address, and to no internal one.
+// only to the checked address, and to no internal address.
 func TestProxyConnectsToCheckedAddressOfStranger(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -7,17 +7,18 @@ const (
 	// NotFound, Gone: the subscription has ended.
 	NotFound providers.Reason = "not_found"
 	Gone     providers.Reason = "gone"
-	// InvalidToken: the service does not know the endpoint as one of its own.
+	// InvalidToken: the endpoint is not in the service's form.
 	InvalidToken providers.Reason = "invalid_token"
-	// EndpointDoubted: the service refuses the endpoint as it does at times with good ones.
+	// EndpointDoubted: the service refuses the endpoint in a way that sometimes hits valid
+	// endpoints.
 	EndpointDoubted providers.Reason = "endpoint_doubted"
-	// EndpointRefused: the endpoint is at a host, a port or an address that is not sent to.
+	// EndpointRefused: pushpace does not send to the endpoint's host, port or address.
 	EndpointRefused providers.Reason = "endpoint_refused"
-	// VapidMismatch: the subscription was made with another key.
+	// VapidMismatch: the subscription was made with a different key.
 	VapidMismatch providers.Reason = "vapid_mismatch"
-	// Unauthorized: the service does not take the token that names the sender.
+	// Unauthorized: the service refuses the token that authenticates the sender.
 	Unauthorized providers.Reason = "unauthorized"
-	// BadRequest: the service does not take the message.
+	// BadRequest: the service refuses the message.
 	BadRequest providers.Reason = "bad_request"
 	// TooLarge: the message is too large for the device.
 	TooLarge providers.Reason = "too_large"
@@ -25,7 +26,7 @@ const (
 	TooManyRequests providers.Reason = "too_many_requests"
 	// Throttled: too many messages of the app.
 	Throttled providers.Reason = "throttled"
-	// Redirected: the service names another address, which is not followed.
+	// Redirected: the service redirects, which pushpace does not follow.
 	Redirected providers.Reason = "redirected"
 	// ServerError: the service is in trouble.
 	ServerError providers.Reason = "server_error"

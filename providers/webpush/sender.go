@@ -51,7 +51,7 @@ type peer struct {
 }
 
 // New returns a sender for cfg. It reads the files that cfg names and does not connect. Its error
-// names the key of cfg at fault.
+// names the faulty key of cfg.
 func New(cfg Config) (*Sender, error) {
 	proxy, err := providers.EnvironmentProxy()
 	if err != nil {
@@ -94,7 +94,7 @@ func newSender(cfg Config, dial, toStrangers providers.DialFunc) (*Sender, error
 	if cfg.Endpoint != "" {
 		s.endpoint, _ = url.Parse(cfg.Endpoint) // Validate has parsed it
 		s.strangersTransport = s.transport
-		s.transport.MaxConnsPerHost *= len(services) // one host serves all of them
+		s.transport.MaxConnsPerHost *= len(services) // one host serves all services
 		s.transport.MaxIdleConnsPerHost = s.transport.MaxConnsPerHost
 	}
 	return s, nil
@@ -145,7 +145,7 @@ func (s *Sender) sendToStranger(ctx context.Context, to subscription, message pu
 	}
 	defer leave()
 	o := s.attempt(ctx, to, message, departure, func() {})
-	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // they say nothing about the host
+	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // these reasons say nothing about the host
 		at.record(isFailure(o), time.Now())
 	}
 	return o
@@ -179,7 +179,7 @@ func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) 
 	case at.host == push.RemovedHost:
 		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, which the browser uses for ended subscriptions", push.RemovedHost))
 	case !push.HostAmong(s.hosts, at.host):
-		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not among hosts", at.host))
+		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not allowed by hosts of the configuration", at.host))
 	}
 	to, err := parseReceiver(t.Keys)
 	if err != nil {

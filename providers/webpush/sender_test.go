@@ -215,8 +215,8 @@ func TestWrongSurroundings(t *testing.T) {
 	}
 }
 
-// A failing host does not delay others. After three failures in a row the sender backs off from
-// it.
+// A failing host does not delay other hosts. After three failures in a row the sender backs off
+// from it.
 func TestFailingHostIsBackedOff(t *testing.T) {
 	server, sender := newServerAndSender(t, webpushtest.Options{})
 	failing, fine := target(push.WebPushOther, "device"), webpushtest.Subscription("https://push.example.org/device")
@@ -230,7 +230,7 @@ func TestFailingHostIsBackedOff(t *testing.T) {
 	}
 }
 
-// A service that never answers does not delay others.
+// A service that never answers does not delay other services.
 func TestStuckServiceDelaysNoOther(t *testing.T) {
 	const held = 256
 	server, sender := newServerAndSender(t, webpushtest.Options{})
@@ -243,7 +243,7 @@ func TestStuckServiceDelaysNoOther(t *testing.T) {
 		server.Respond(to.Token, standin.Answer{Fault: standin.BlackHole})
 		sends.Go(func() { sender.Send(ctx, note(), to, providers.Departure{}) })
 	}
-	eventually.Holds(t, "the service holds all that it may", func() bool { return server.Count().InFlight == held })
+	eventually.Holds(t, "the service holds as many pushes as it may", func() bool { return server.Count().InFlight == held })
 	for i := range 50 {
 		for _, service := range []push.Platform{push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther} {
 			delivered(t, sender.Send(t.Context(), note(), target(service, fmt.Sprint("device-", i)), providers.Departure{}))
@@ -281,7 +281,7 @@ func TestCheckAndFingerprint(t *testing.T) {
 		t.Errorf("%d pushes came in", n)
 	}
 	if _, ends := sender.CredentialExpiry(); ends {
-		t.Error("the key ends")
+		t.Error("the key expires")
 	}
 	cfg.Subject = "https://example.com"
 	other := newSender(t, cfg)

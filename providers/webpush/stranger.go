@@ -28,25 +28,25 @@ const (
 	maxBackoff = 5 * time.Minute
 )
 
-// strangers are the hosts that are not known services. Each fails alone, and does not delay the
-// others.
+// strangers are the hosts that are not known services. A failing host does not delay other hosts.
 type strangers struct {
-	// slots bounds the pushes in flight to all hosts known to answer, and probes to all others.
+	// slots bounds the pushes in flight to all hosts known to answer, probes the pushes to all
+	// other hosts.
 	slots  chan struct{}
 	probes chan struct{}
 	adding sync.Mutex
 	byHost *lru.Cache[string, *stranger]
 }
 
-// A stranger is the state of one such host.
+// A stranger is the state of one unknown host.
 type stranger struct {
 	slots chan struct{}
 
 	mu       sync.Mutex
 	failures int // in a row
 	until    time.Time
-	// isAnswering says that the host has answered, and has not reached strangerFailures since.
-	// Otherwise it is probed; hasProbe says that the probe is in flight.
+	// isAnswering is true if the host has answered, and has not reached strangerFailures since.
+	// Otherwise the host is probed; hasProbe is true while a probe is in flight.
 	isAnswering, hasProbe bool
 }
 
@@ -68,8 +68,8 @@ func (s *strangers) get(host string) *stranger {
 }
 
 // enter admits a push to a host, or returns how long the backoff lasts. A push to a host known to
-// answer waits for a slot of the host, then for a slot of all. If err is nil and left is 0, the
-// caller must call leave after the push.
+// answer waits for a permit of the host, then for a permit that all hosts share. If err is nil and
+// left is 0, the caller must call leave after the push.
 func (s *strangers) enter(ctx context.Context, to *stranger) (leave func(), left time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -87,8 +87,8 @@ func (s *strangers) enter(ctx context.Context, to *stranger) (leave func(), left
 	return leave, left, nil
 }
 
-// probe admits one push to a host not known to answer, and returns a delay for the others:
-// waiting, they would use slots of hosts that do answer.
+// probe admits one push to a host not known to answer, and returns a delay for other pushes to it:
+// waiting pushes would use permits of hosts that do answer.
 func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.Duration, doubted bool) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.
 	}, 0, true
 }
 
-// wait waits for a slot of the host, then for a slot of all hosts.
+// wait waits for a permit of the host, then for a permit that all hosts share.
 func (s *strangers) wait(ctx context.Context, to *stranger) (leave func(), err error) {
 	for i, slots := range []chan struct{}{to.slots, s.slots} {
 		select {
@@ -143,7 +143,7 @@ func (s *stranger) record(failed bool, now time.Time) {
 	switch {
 	case !failed:
 		s.failures, s.until, s.isAnswering = 0, time.Time{}, true
-	case now.Before(s.until): // it was sent before the backoff
+	case now.Before(s.until): // the push was sent before the backoff
 	default:
 		s.failures++
 		s.until = now.Add(backoff(s.failures))
@@ -151,7 +151,7 @@ func (s *stranger) record(failed bool, now time.Time) {
 	}
 }
 
-// backoff returns the delay after so many failures in a row.
+// backoff returns the delay after that many failures in a row.
 func backoff(failures int) time.Duration {
 	if failures < strangerFailures {
 		return 0
@@ -163,6 +163,6 @@ func backoff(failures int) time.Duration {
 func backoffOutcome(host string, left time.Duration) providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Retry, Reason: providers.OriginBackoff, NotSent: true, Concerns: providers.ConcernsToken, RetryAfter: left,
-		Err: fmt.Errorf("%s is in backoff: it failed several times in a row, or a probe must show first that it answers", host),
+		Err: fmt.Errorf("%s gets no push for now: it failed several times in a row, or has not answered a first push yet", host),
 	}
 }

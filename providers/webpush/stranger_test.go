@@ -20,7 +20,7 @@ func TestBackoffGrowsWithFailures(t *testing.T) {
 	}
 	for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
 		at.record(true, now)
-		at.record(true, now) // it was sent before the backoff
+		at.record(true, now) // the push was sent before the backoff
 		if left := at.backoffLeft(now); left != want {
 			t.Errorf("left alone for %v, want %v", left, want)
 		}
@@ -63,7 +63,7 @@ func TestStrangersAreBounded(t *testing.T) {
 		t.Error("one more is let in")
 	}
 	if _, _, err := s.enter(ended, s.get("b.example")); err == nil {
-		t.Error("what has ended is let in")
+		t.Error("a push with an ended context is let in")
 	}
 	for _, leave := range leaves {
 		leave()
@@ -80,7 +80,7 @@ func TestStrangersAreBounded(t *testing.T) {
 	defer cancel()
 	last := s.known("last.example")
 	if _, _, err := s.enter(brief, last); err == nil || len(last.slots) != 0 {
-		t.Errorf("one more host is let in, or its slot is kept: %v", err)
+		t.Errorf("one more host is let in, or its permit is kept: %v", err)
 	}
 	for i := range 2 * maxStrangers {
 		s.get(fmt.Sprintf("%d.example", i))
@@ -90,8 +90,8 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 }
 
-// A host not known to answer gets one push at a time, and all such hosts get few. Other pushes to
-// them are retried later, and do not wait.
+// A host not known to answer gets one push at a time, and all such hosts together get few. Other
+// pushes to them are retried later, and do not wait.
 func TestStrangersAreProbed(t *testing.T) {
 	t.Parallel()
 	s := newStrangers()
@@ -115,14 +115,14 @@ func TestStrangersAreProbed(t *testing.T) {
 		}
 		return leave
 	}
-	probing("a new one")()
-	probing("one that has told nothing")()
+	probing("a new host")()
+	probing("a host without a result")()
 	now := time.Now()
 	at.record(false, now)
 	for range strangerInFlight {
 		leave, ok := enters(at)
 		if !ok {
-			t.Fatal("one that answers is not let in")
+			t.Fatal("a push to a host that answers is not let in")
 		}
 		defer leave()
 	}
@@ -142,7 +142,7 @@ func TestStrangersAreProbed(t *testing.T) {
 		t.Error("one more is probed")
 	}
 	if leave, ok := enters(s.known("b.example")); !ok {
-		t.Error("one that answers is not let in beside those that are probed")
+		t.Error("during probes, a push to a host that answers is not let in")
 	} else {
 		leave()
 	}

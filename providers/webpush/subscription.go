@@ -26,7 +26,7 @@ func parseEndpoint(text string) (endpoint, error) {
 	return endpoint{host: u.Host, url: u}, nil
 }
 
-// parseReceiver parses a browser's keys. Its error contains nothing of them.
+// parseReceiver parses a browser's keys. Its error contains nothing of the keys.
 func parseReceiver(k *push.Keys) (receiver, error) {
 	if k == nil {
 		return receiver{}, errors.New("the target has no keys")

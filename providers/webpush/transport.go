@@ -22,8 +22,7 @@ const (
 	maxHeader = 16 << 10
 )
 
-// newTransport returns a transport that dials with dial. Its connections end with life at the
-// latest.
+// newTransport returns a transport that dials with dial. Its connections are closed when life ends.
 func newTransport(life context.Context, roots *x509.CertPool, dial providers.DialFunc) *http.Transport {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -44,8 +43,8 @@ func newTransport(life context.Context, roots *x509.CertPool, dial providers.Dia
 }
 
 // newStrangersTransport is newTransport for unknown hosts. It uses only HTTP/1.1, which gives a
-// peer few means besides answering. Its connections are separate, so that they never displace one
-// to a known service.
+// peer few means besides an answer. Its connections are separate, so that they never displace a
+// connection to a known service.
 func newStrangersTransport(life context.Context, roots *x509.CertPool, dial providers.DialFunc) *http.Transport {
 	t := newTransport(life, roots, dial)
 	t.Protocols = &http.Protocols{}

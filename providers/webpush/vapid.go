@@ -27,12 +27,12 @@ type token struct {
 	authorization string
 	made          time.Time
 	until         time.Time // by the wall clock, as the service checks it
-	// worked says that the service has accepted the token.
+	// worked is true once the service has accepted the token.
 	worked atomic.Bool
 }
 
 // tokens are a key's tokens, one per origin. They are reused: some services count how often a
-// sender presents a new one.
+// sender presents a new token.
 type tokens struct {
 	key      *Key
 	subject  string

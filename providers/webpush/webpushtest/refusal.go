@@ -38,8 +38,8 @@ func unauthorizedStatus(service push.Platform) int {
 	return http.StatusForbidden
 }
 
-// scriptedRefusal returns the refusal for a scripted answer. Its Reason is one of package webpush's, or
-// Apple's word; without one the status decides.
+// scriptedRefusal returns the refusal for a scripted answer. Its Reason is one of package
+// webpush's, or Apple's word; without a Reason the status decides.
 func scriptedRefusal(service push.Platform, a standin.Answer) *refusal {
 	e := refusal{status: a.Status, text: http.StatusText(a.Status)}
 	switch reason := a.Reason; {

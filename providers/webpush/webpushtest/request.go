@@ -16,9 +16,9 @@ import (
 
 // A Push is a message that passed the checks, decrypted.
 type Push struct {
-	// Endpoint is the subscription's.
+	// Endpoint is the subscription's endpoint.
 	Endpoint string
-	// Header is the request's.
+	// Header is the request's header.
 	Header http.Header
 	// Payload is the plaintext.
 	Payload []byte
@@ -71,7 +71,7 @@ func (s *Server) check(r *request, now time.Time) *refusal {
 	return nil
 }
 
-// checkSender refuses a request with an unknown sender, or with another sender than the
+// checkSender refuses a request of an unknown sender, or of a sender that is not the
 // subscription's. Source: RFC 8292, section 4.2.
 func (s *Server) checkSender(r *request, now time.Time) *refusal {
 	values := r.header.Values("Authorization")

@@ -2,9 +2,9 @@
 // serves TLS, with HTTP/2 and HTTP/1.1, on a free port of the loopback. The request's Host
 // selects the service: Google, Mozilla, Apple or Windows; any other follows RFC 8030.
 //
-// It decrypts pushes with the keys of each subscription from Subscription. It checks the token
-// and its key, the header and the body, and answers as the services do. Respond scripts other
-// answers by endpoint; the name in the endpoint can select one too (see standin.ByToken).
+// It decrypts pushes with the keys of each subscription from Subscription. It checks the token and
+// its key, the header and the body, and answers as the services do. Respond scripts other answers
+// by endpoint; the name in the endpoint can select an answer too (see standin.ByToken).
 package webpushtest
 
 import (
