@@ -22,18 +22,18 @@ type Acceptance struct {
 	ID, Queue string
 	Facts     Facts
 
-	message []byte // asynq's form
+	message []byte // in asynq's encoding
 	at      *Shard
 
-	// State is that of an existing record with this ID; "" for none.
+	// State is the state of an existing record with this ID; "" for none.
 	State State
 	// Conflict is true if the existing record has other content.
 	Conflict bool
-	// Err is why EnqueueAll has not enqueued this one.
+	// Err is the reason why EnqueueAll did not enqueue the notification.
 	Err error
 }
 
-// NewAcceptance returns an Acceptance of a notification with that job. headers are asynq's, and may
+// NewAcceptance returns the Acceptance of a notification and its job. headers are asynq's, and may
 // be nil.
 func (r *Shard) NewAcceptance(id, queue string, job []byte, headers map[string]string, facts Facts) *Acceptance {
 	return &Acceptance{ID: id, Queue: queue, Facts: facts, message: Message(id, r.Queue(queue), job, headers), at: r}
@@ -73,7 +73,7 @@ func (s *acceptances) call() (keys []string, args []any) {
 }
 
 // Read implements pipeline.Batch. If Redis refuses the batch because of a key, Read repeats the
-// command for each notification alone, as the others may be accepted.
+// command for each notification alone, because Redis may accept the other ones.
 func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := s.call()
@@ -96,7 +96,7 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 	cmds := make([]*redis.Cmd, len(s.all))
 	for i, a := range s.all {
 		cmds[i] = (&acceptances{s.records, []*Acceptance{a}}).Command(ctx)
-		_ = pipe.Process(ctx, cmds[i]) // which keeps it
+		_ = pipe.Process(ctx, cmds[i]) // the pipeline stores it
 	}
 	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
 	for i, a := range s.all {
@@ -120,30 +120,29 @@ func (a *Acceptance) read(reply any) error {
 	return nil
 }
 
-// An Acceptor makes the records of new notifications, and their jobs. It is safe for
-// concurrent use.
+// An Acceptor stores the records and the jobs of new notifications. It is safe for concurrent use.
 type Acceptor struct {
 	records *Records
 	batches *pipeline.Batches[*acceptances]
 }
 
-// NewAcceptor returns one.
+// NewAcceptor returns an Acceptor.
 func (r *Records) NewAcceptor() *Acceptor {
 	return &Acceptor{r, pipeline.NewBatches[*acceptances](r.client)}
 }
 
-// Enqueue enqueues a new notification. It then has the State of the record that stood
-// there, if any.
+// Enqueue enqueues a new notification. If a record has its ID already, Enqueue sets State and
+// Conflict instead.
 func (o *Acceptor) Enqueue(ctx context.Context, a *Acceptance) error {
 	return o.batches.Do(ctx, a.at.QueueKey(a.Queue, "pending"), a.at.Queue(a.Queue),
 		func() *acceptances { return &acceptances{records: a.at} },
 		func(s *acceptances) { s.all = append(s.all, a) })
 }
 
-// EnqueueAll enqueues the notifications in one round trip, each as Enqueue does, and each
-// with its own Err.
+// EnqueueAll enqueues the notifications in one round trip, each like Enqueue, and sets the Err of
+// each.
 func (o *Acceptor) EnqueueAll(ctx context.Context, batch []*Acceptance) {
-	var batches []*acceptances // of each shard's queue in the order of the notifications
+	var batches []*acceptances // for each shard's queue, in the order of the notifications
 	open := make(map[string]*acceptances)
 	for _, a := range batch {
 		s := open[a.at.Queue(a.Queue)]
@@ -157,7 +156,7 @@ func (o *Acceptor) EnqueueAll(ctx context.Context, batch []*Acceptance) {
 	cmds := make([]*redis.Cmd, len(batches))
 	for i, s := range batches {
 		cmds[i] = s.Command(ctx)
-		_ = pipe.Process(ctx, cmds[i]) // which keeps it
+		_ = pipe.Process(ctx, cmds[i]) // the pipeline stores it
 	}
 	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
 	for i, s := range batches {

@@ -1,16 +1,16 @@
--- Accept makes jobs of a queue and their records: - -> pending, - -> scheduled. It makes all or
--- none: the commands that Redis may refuse come first.
+-- Accept creates jobs of a queue and their records: - -> pending, - -> scheduled. It creates all of
+-- them or none: the commands that Redis may refuse come first.
 --
--- KEYS    pending, scheduled, idle, counts, due; of each job the task and the record
--- ARGV    the queue; of each job asynq's message, its ID, now (ns), when it is due (us), 0 for now,
+-- KEYS    pending, scheduled, idle, counts, due; for each job the task and the record
+-- ARGV    the queue; for each job asynq's message, its ID, now (ns), when it is due (us), 0 for now,
 --         how many facts, and the facts
--- answer  of each job 1 if it is new, or if this very call has made it and its answer was lost; else
---         the state of the existing record, and 1 if that has other content
+-- answer  for each job 1 if it is new, or if the same call has created it before; else
+--         the state of the existing record, and 1 if that record has other content
 -- caller  Acceptor, for producers
 -- repeat  as often as wanted: an ID is accepted once
 --
--- ofAnotherContent returns 1 if the record has other content, 0 if it has the same or unknown
--- content.
+-- ofAnotherContent returns 1 if the record's content differs from of, and 0 if it is equal or
+-- unknown.
 local function ofAnotherContent(record, of)
   local known = redis.call('HGET', record, 'of')
   if not known or known == of or string.match(known, '^[^\n]*\n[^\n]*\n[^\n]*\n$') then return 0 end

@@ -60,7 +60,7 @@ func (r *boardRig) must(err error) {
 
 func (r *boardRig) key(name string) string { return r.at.QueueKey(boardQueue, name) }
 
-// payload is the job of a notification of that app.
+// payload returns the job of a notification of that app.
 func (r *boardRig) payload(id, app string, notBefore time.Time) []byte {
 	n := &push.Notification{ID: id, App: app, User: "u", Category: "c", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", NotBefore: notBefore}
 	payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
@@ -68,7 +68,7 @@ func (r *boardRig) payload(id, app string, notBefore time.Time) []byte {
 	return payload
 }
 
-// ends sends the job's end.
+// ends runs the script for the job that add adds.
 func (r *boardRig) ends(j *store.Job, add func(*store.Ends)) error {
 	e := r.at.NewEnds(j.Queue)
 	add(e)
@@ -90,7 +90,7 @@ func (r *boardRig) pass(id string) {
 	}
 }
 
-// silence makes the term's last heartbeat an old one.
+// silence sets the term's last heartbeat to 1970.
 func (r *boardRig) silence(term string) error {
 	return r.client.ZAdd(r.ctx, r.at.Key("signs"), redis.Z{Score: 1, Member: term}).Err()
 }
@@ -151,8 +151,8 @@ func (r *boardRig) read() *board {
 	return b
 }
 
-// place names the job's place; "" for none, several for a duplicated job. Parked jobs are a part of
-// retry.
+// place names the list or set with the job; "" for none, several for a duplicated job. A parked job
+// is in the set retry.
 func (b *board) place(id string) string {
 	var all []string
 	for _, name := range []string{"pending", "active"} {
@@ -177,8 +177,8 @@ func (b *board) place(id string) string {
 // claimed reports whether the job is still in the pull's claim.
 func (b *board) claimed(j *store.Job) bool { return b.tasks[j.ID]["worker"] == j.Claim }
 
-// fault describes the first inconsistency of the job; "" for none. Entries of due are compared only
-// where they matter.
+// fault describes the first inconsistency of the job; "" for none. An entry of due matters only for
+// a delayed job.
 func (b *board) fault(id string) string {
 	at, task := b.place(id), b.tasks[id]
 	score, delayed := b.sets[at][id]

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A letterbox has one shard with bounds.
+// A letterbox is one shard with bounds.
 type letterbox struct {
 	*store.Shard
 	t       *testing.T
@@ -28,7 +28,7 @@ func newLetterbox(t *testing.T, client redis.UniversalClient, b store.Bounds) *l
 	return (&letterbox{t: t, client: client, records: store.NewRecords(client, "acme", 0).WithShards(1)}).with(b)
 }
 
-// with returns the letterbox with other bounds.
+// with returns the letterbox with new bounds.
 func (s *letterbox) with(b store.Bounds) *letterbox {
 	s.t.Helper()
 	records := s.records.WithBounds(b)
@@ -107,7 +107,7 @@ func TestDeadLettersAreBoundedPerApp(t *testing.T) {
 	})
 }
 
-// A purged and a requeued letter make room for two others.
+// A purged and a requeued dead letter make room for two new letters.
 func TestDeadLetterBoundIgnoresRemovedLetters(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -176,7 +176,7 @@ func TestLargeDeadLettersAreBoundedByBytes(t *testing.T) {
 	})
 }
 
-// A record lasts the retention even if the producer's clock is ahead.
+// A record lasts no longer than the retention even if the producer's clock is ahead.
 func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -267,7 +267,7 @@ func TestReportIsOldestUntilAcknowledged(t *testing.T) {
 	})
 }
 
-// If an app reuses the ID of another app's letter, the letter is the later app's alone.
+// If an app reuses the ID of another app's letter, the letter belongs only to the later app.
 func TestReusedIDLetterBelongsToLaterApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -18,7 +18,7 @@ type Brief struct {
 	// was never deferred.
 	Until       time.Time
 	Scope, Rule string
-	// Outcomes are the targets' as the attempts have recorded them; nil before the first attempt.
+	// Outcomes are the targets' outcomes in the attempts so far; nil before the first attempt.
 	Outcomes []TargetOutcome
 }
 

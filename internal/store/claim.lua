@@ -1,5 +1,5 @@
--- owned reports whether the task is in that claim. A key of another type is in every claim, so that
--- it can be set aside.
+-- owned reports whether claim holds the task. Every claim holds a key of another type, so that it
+-- can be set aside.
 local function owned(task, claim)
   local its = redis.pcall('HGET', task, 'worker')
   return (its or '') == claim or type(its) == 'table'

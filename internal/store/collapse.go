@@ -19,7 +19,7 @@ var collapseScript = redis.NewScript(collapseSource)
 // claimLife is the longest life of a claim if its notification's end is never recorded.
 const claimLife = 90 * 24 * time.Hour
 
-// A CollapseKey is a key of one user.
+// A CollapseKey is a collapse key of one user.
 type CollapseKey struct{ App, User, Key string }
 
 // A Collapsed is the result of a notification's claim to its collapse key.
@@ -34,7 +34,7 @@ type Collapsed struct {
 
 // Collapse claims the collapse key for the notification if it is the newest with that key by
 // acceptance. If the previous holder waits on its queue, Collapse ends it. If a worker has claimed
-// its job, it ends the next time a worker processes it. read reads a job's payload.
+// the holder's job, the holder ends when it is next processed. read reads a job's payload.
 func (r *Shard) Collapse(ctx context.Context, key CollapseKey, id string, accepted time.Time, read func([]byte) (Contents, error)) (Collapsed, error) {
 	keys := []string{r.collapseKey(key), r.Key("id:" + id)}
 	elder, err := collapseScript.Run(ctx, r.client, keys, accepted.UnixMicro(), id, r.Key("id:"), claimLife.Milliseconds()).Text()
@@ -47,7 +47,7 @@ func (r *Shard) Collapse(ctx context.Context, key CollapseKey, id string, accept
 		return Collapsed{}, nil
 	}
 	if _, err := r.Take(ctx, Ref{ID: elder}, TakeOptions{State: Superseded, Read: read}); err != nil && !errors.Is(err, ErrEnded) {
-		elder = "" // it ends when it is processed next
+		elder = "" // it ends when it is next processed
 	}
 	return Collapsed{Heir: true, Elder: elder}, nil
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The newest notification takes the claim, and each call names its elder if that could be ended. An
-// older one that is in flight, or never had the claim, learns at its next call that it is not the
-// newest.
+// The newest notification takes the claim. Each call names the elder if Collapse has ended it. At
+// its next call, an older notification that is in flight or never had the claim is not the newest.
 func TestCollapse(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0).WithShards(1)
@@ -50,7 +49,7 @@ func TestCollapse(t *testing.T) {
 		claim(4, true, "3")
 		state("3", push.Superseded)
 		state("2", push.Waiting)
-		must(t, client.Del(t.Context(), at.Key("collapse:shop/u/k")).Err()) // it may lapse while an older one waits
+		must(t, client.Del(t.Context(), at.Key("collapse:shop/u/k")).Err()) // the claim may expire while an older notification waits
 		claim(2, false, "")
 	})
 }

@@ -14,8 +14,7 @@ import (
 // A DeadToken reports that a token or FID will never work again. Delete it, unless it was
 // registered again after Since.
 type DeadToken struct {
-	// Entry is the report's ID in the stream. The same token may be reported again under another
-	// Entry.
+	// Entry is the report's ID in the stream. A later report of the same token has a new Entry.
 	Entry    string   `json:"entry"`
 	App      string   `json:"app"`
 	User     string   `json:"user"`
@@ -23,8 +22,8 @@ type DeadToken struct {
 	// Token is the dead token, FID the dead Firebase Installation ID: a report has one of them.
 	Token string `json:"token,omitempty"`
 	FID   string `json:"fid,omitempty"`
-	// Reason is the provider's own code, such as "Unregistered"; for Web Push, where there is
-	// none, ours.
+	// Reason is the provider's own code, such as "Unregistered"; for Web Push, which has no codes,
+	// pushpace's.
 	Reason string `json:"reason"`
 	// Since is when APNs knew the token to be dead; zero if APNs did not say, and for the other
 	// platforms.
@@ -34,14 +33,14 @@ type DeadToken struct {
 	At           time.Time `json:"at"`
 }
 
-// DeadTokens are the reports of dead tokens for producers, each at least once:
+// DeadTokens are the reports of dead tokens for producers, each delivered at least once:
 //
 //	dead-tokens:APP    stream of each shard: app, user, platform, token or fid, reason,
 //	                   since, notification, at; instants in RFC 3339; since is
 //	                   empty if unknown
 //
-// Readers that replace one another share a consumer group, by Next and Ack. The stream holds the
-// latest reports only: see NewDeadTokens.
+// Readers that replace one another name the same consumer group to Next and Ack. The stream holds
+// the latest reports only: see NewDeadTokens.
 type DeadTokens struct {
 	streams
 	kept int
@@ -52,8 +51,8 @@ const DefaultDeadTokens = 100_000
 
 const deadTokensName = "dead-tokens"
 
-// NewDeadTokens returns the reports beside the records. About kept reports of each app stay,
-// acknowledged or not; 0 means DefaultDeadTokens.
+// NewDeadTokens returns the dead tokens in the records' shards. kept is about how many reports of
+// each app stay, acknowledged or not; 0 means DefaultDeadTokens.
 func NewDeadTokens(records *Records, kept int) *DeadTokens {
 	return &DeadTokens{newStreams(records, deadTokensName, "dead tokens"), cmp.Or(kept, DefaultDeadTokens)}
 }
@@ -61,7 +60,7 @@ func NewDeadTokens(records *Records, kept int) *DeadTokens {
 // reportScript calls report for several reports of an app.
 //
 // KEYS  the prefix of the streams, counts
-// ARGV  the bound, the app, the number of values of a report, then the values of each
+// ARGV  the bound, the app, the number of values of a report, then the values of each report
 var reportScript = redis.NewScript(reportSource + `
 local values = tonumber(ARGV[3])
 for at = 4, #ARGV, values do
@@ -71,7 +70,8 @@ end
 return redis.status_reply('OK')
 `)
 
-// Add reports dead tokens. It ignores their Entry. After an error, some may have been reported.
+// Add reports dead tokens. It ignores their Entry. After an error, some of them may have been
+// reported.
 func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 	all, err := t.records.All(ctx)
 	if err != nil {
@@ -103,8 +103,8 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 }
 
 // Next returns at most n of the app's reports that the group has not acknowledged: reports that a
-// reader took longer than left ago, or else new ones. A new group begins with the oldest report in
-// the stream.
+// reader took at least the duration left ago, or if there are none, new reports. A new group begins
+// with the oldest report in the stream.
 func (t *DeadTokens) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]DeadToken, error) {
 	entries, err := t.streams.next(ctx, app, group, left, n)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestDeadTokens(t *testing.T) {
 		if other, err := reports.Next(ctx, "shop", "other", time.Hour, 10); err != nil || len(other) != 2 {
 			t.Errorf("another group reads %+v, %v", other, err)
 		}
-		// The reader took both and stopped; it acknowledged one.
+		// The reader took both reports, acknowledged the first and stopped.
 		must(t, reports.Ack(ctx, "shop", "group", got[0]))
 		if left := next(0, 10); len(left) != 1 || left[0] != want[1] {
 			t.Errorf("left behind: %+v, want the second", left)

@@ -24,34 +24,35 @@ const digestGrace = time.Hour
 type DigestOp string
 
 const (
-	// CloseDigest is the first step of processing a carrier: no notification can join it until it
-	// waits again.
+	// CloseDigest is the first step of processing a carrier: no notification can join its digest
+	// until it waits again.
 	CloseDigest DigestOp = "close"
-	// JoinDigest does CloseDigest, then joins another notification that waits.
+	// JoinDigest does CloseDigest, then joins the open digest of a waiting carrier.
 	JoinDigest DigestOp = "join"
-	// WaitInDigest joins another notification that waits. If there is none, it opens a digest that
-	// others can join, as this one is about to wait. The job must not have failed: see digest.lua.
+	// WaitInDigest does JoinDigest. If no digest is open, it opens one for this notification, which
+	// is about to wait. The job must not have failed: see digest.lua.
 	WaitInDigest DigestOp = "wait"
 )
 
-// A Joiner is a notification with a digest, in flight. One push can include it and others with its
-// user, category and Key.
+// A Joiner is a claimed notification with a digest. One push can include several notifications with
+// the same user, category and Key.
 type Joiner struct {
 	App, User, Category, Key string
 	Job                      *Job
 	Accepted                 time.Time
 	Title                    string
 	JSON                     []byte          // the whole notification; nil for CloseDigest
-	Targets                  []TargetOutcome // nothing was sent to them
+	Targets                  []TargetOutcome // without a send
 	Wait                     time.Duration   // until its slot; WaitInDigest only
 	Most                     int             // the most notifications in one push
 }
 
-// A Part is the notification's part in a digest.
+// A Part is the state of a notification in its digest.
 type Part struct {
-	// Ended is true if it had ended before.
+	// Ended is true if the notification had already ended.
 	Ended bool
-	// Into is the ID of the notification that this one has joined, and thereby ended; "" for none.
+	// Into is the ID of the carrier, if the notification has joined one and thereby ended;
+	// otherwise "".
 	Into string
 	// Joined are the IDs of the notifications that have joined this one. Titles are the titles of
 	// the first two.
@@ -97,13 +98,14 @@ func (r *Shard) Digest(ctx context.Context, op DigestOp, j *Joiner) (p Part, err
 	return p, nil
 }
 
-// A CarriesError means that the notification's push includes Others more, which have ended.
+// A CarriesError means that the notification is a carrier: its push includes Others ended
+// notifications.
 type CarriesError struct{ Others int }
 
 // Error implements error.
 func (e *CarriesError) Error() string {
 	if e.Others == 1 {
-		return "it carries 1 other"
+		return "it carries 1 other notification"
 	}
-	return fmt.Sprintf("it carries %d others", e.Others)
+	return fmt.Sprintf("it carries %d other notifications", e.Others)
 }

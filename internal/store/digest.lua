@@ -1,15 +1,15 @@
 -- Digest is one step of a notification with a digest. The digest is open while its carrier waits
--- for a slot: other notifications join it and end as digested. A worker that processes the carrier
--- first closes the digest; its push then includes all that have joined by then. A notification that
--- may have been sent neither joins a digest nor opens one, so that a repeated push includes the
--- same ones.
+-- for a slot: other notifications join it and end as digested. The worker that processes the
+-- carrier closes the digest first; its push includes all notifications that joined before. A
+-- notification that may have been sent neither joins a digest nor opens one, so that a repeated
+-- push includes the same notifications.
 --
 -- The carrier's record has
 --
 --   carries        the digest's name while it is open
---   "told"         the number that have joined; joined is their IDs, separated by line feeds
---   title2 title3  the titles of the first two
---   newest         the JSON of the one of them that was accepted last, newest_at (us)
+--   "told"         how many notifications have joined; joined is their IDs, separated by line feeds
+--   title2 title3  the titles of the first two of these
+--   newest         the JSON of the joined notification that was accepted last, newest_at (us)
 --
 -- KEYS    the digest, which is the ID of its last carrier; the record, the task, counts, letters;
 --         if ends are reported, the prefix of their streams
@@ -42,7 +42,7 @@ local function join(carrier)
   return true
 end
 
-if op ~= 'close' and owned(task, claim) then -- otherwise another worker has claimed it and may send it
+if op ~= 'close' and owned(task, claim) then -- otherwise another worker has claimed the job and may send it
   local carrier = redis.call('GET', open)
   local new = not own[2] and not own[3] -- it carries no others and has had no slot
   if new and carrier and carrier ~= id and join(records .. carrier) then return {'joined', carrier} end

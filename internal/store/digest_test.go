@@ -15,11 +15,11 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// digests has notifications with a digest in one user's shard.
+// digests are notifications of one user, with the same digest key.
 type digests struct {
 	t    *testing.T
 	at   *store.Shard
-	user string // begins the IDs
+	user string // prefix of the IDs
 }
 
 func newDigests(t *testing.T, records *store.Records, user string) *digests {
@@ -62,7 +62,7 @@ type keys struct {
 	ended  [few]bool
 	joined [few]uint8 // by the carrier
 	open   [few]bool
-	slot   [few]bool // it has been put off
+	slot   [few]bool // the notification has been put off
 	last   int8      // the digest's key
 }
 
@@ -141,8 +141,8 @@ func members(d *digests, p store.Part) (set uint8) {
 	return set
 }
 
-// A carrier keeps the titles of the first two that joined and the newest by acceptance, until it
-// ends. Records and outcomes name the carrier.
+// A carrier keeps the titles of the first two joined notifications and the JSON of the newest by
+// acceptance, until it ends. Records and outcomes name the carrier.
 func TestDigestKeepsTitlesAndNewest(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
@@ -186,7 +186,7 @@ func TestDigestKeepsTitlesAndNewest(t *testing.T) {
 	})
 }
 
-// A carrier is not taken from the queue, unless the others may be lost with it.
+// Take refuses a carrier, unless the option Carriers allows the loss of its joined notifications.
 func TestTakeCarrier(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0).WithShards(1)
@@ -202,7 +202,7 @@ func TestTakeCarrier(t *testing.T) {
 		for range 2 {
 			carries := new(store.CarriesError)
 			if _, err := d.at.Take(t.Context(), ref(0), store.TakeOptions{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
-				t.Errorf("it carries another one: %v", err)
+				t.Errorf("took a carrier: %v", err)
 			}
 		}
 		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: true})
@@ -212,10 +212,10 @@ func TestTakeCarrier(t *testing.T) {
 			}
 		}
 		if p := d.wait(2, few); p.Into != "" {
-			t.Errorf("it joins one that has ended: %+v", p)
+			t.Errorf("joined an ended notification: %+v", p)
 		}
 		if _, err := d.at.Take(t.Context(), ref(2), store.TakeOptions{State: push.Cancelled, Read: push.Contents}); err != nil {
-			t.Errorf("it carries nobody else: %v", err)
+			t.Errorf("a carrier without joined notifications: %v", err)
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// On a Cluster an unreachable master takes away its own shards only. Calls that read all shards go
-// on with the shards that answer and report the others.
+// On a Cluster an unreachable master makes only its own shards unreachable. Calls that read all
+// shards use the shards that answer and report the silent ones.
 
 // An UnreachableError names the shards that did not answer. The caller also gets the results of the
 // other shards. If no shard answers, the error is that of the first shard instead.
@@ -56,12 +56,12 @@ func Unreachable(err error) ([]int, error) {
 	return nil, err
 }
 
-// shardTimeout is the time-out of one of several shards. It is half of the time that the context
-// has left if that is less, so that there is time to return the other shards' results.
+// shardTimeout bounds the call to one of several shards. If half of the context's remaining time is
+// less, that is the bound, so that there is time to return the other shards' results.
 const shardTimeout = 2 * time.Second
 
-// WithShardTimeout returns the context for the calls to one of so many shards: ctx itself if there is one
-// shard.
+// WithShardTimeout returns the context for a call to one shard. shards is the number of all shards;
+// if that is 1, the context is ctx itself.
 func WithShardTimeout(ctx context.Context, shards int) (context.Context, context.CancelFunc) {
 	if shards == 1 {
 		return ctx, func() {}
@@ -84,7 +84,7 @@ func Each[T any](ctx context.Context, r *Records, ask func(context.Context, *Sha
 	return askAll(ctx, all, ask)
 }
 
-// askAll is Each for these shards.
+// askAll is Each for the shards in all.
 func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, *Shard) (T, error)) (map[int]T, error) {
 	if len(all) == 1 {
 		answer, err := ask(ctx, all[0])
@@ -144,7 +144,7 @@ func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, 
 	return answers, unreachableError(silent, len(all))
 }
 
-// unreachableError returns the error of the silent shards, of so many shards.
+// unreachableError returns the error for the silent shards. shards is the number of all shards.
 func unreachableError(silent map[int]error, shards int) error {
 	if len(silent) == 0 {
 		return nil
@@ -160,9 +160,9 @@ func unreachableError(silent map[int]error, shards int) error {
 	return e
 }
 
-// Walk calls visit for one shard after another, from that number on, until one returns enough. It
-// skips shards that do not answer: when it meets the first, it probes all shards at once. If there
-// is no other error, it then returns an *UnreachableError.
+// Walk calls visit for each shard in order, beginning with number from, until visit returns enough.
+// It skips shards that do not answer: after the first silent shard it probes all shards at once.
+// Without another error, it returns an *UnreachableError for the silent shards.
 func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context, *Shard) (enough bool, err error)) error {
 	all, err := r.All(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ type Ends struct {
 	n       int
 	keys    []string
 	args    []any
-	targets []any // of each job in JSON, if ends are reported
+	targets []any // the targets of each job in JSON, if ends are reported
 }
 
 // NewEnds returns an empty batch.
@@ -73,7 +73,7 @@ func (e *Ends) call() (keys []string, args []any) {
 }
 
 // Read reads the Command's answer, and repeats the Command for a server that does not have the
-// script. Of each job it returns nil, ErrNotClaimed, ErrUndone, or the error of its record.
+// script. For each job it returns nil, ErrNotClaimed, ErrUndone, or the error of its record.
 func (e *Ends) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := e.call()

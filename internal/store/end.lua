@@ -3,19 +3,19 @@
 --
 -- Its first write is a deletion, so that a Redis that is out of memory runs the rest too.
 --
--- KEYS    active; asynq's counts of the day and in all; counts; then of each job the task and the
+-- KEYS    active; asynq's counts of the day and in all; counts; then for each job the task and the
 --         record; if ends are reported, the prefix of their streams
--- ARGV    now and retention (ms); when asynq's count of the day expires (s); the queue; then of each
+-- ARGV    now and retention (ms); when asynq's count of the day expires (s); the queue; then for each
 --         job its ID, the claim, 1 if it settles, the outcomes and the providers' IDs; if ends are
 --         reported, the bound of a stream, the instant, and the targets of each job
--- answer  of each job 1; 0 if it is not in that claim; 2 if it does not settle and its notification
+-- answer  for each job 1; 0 if it is not in that claim; 2 if it does not settle and its notification
 --         waits on this queue, because a failover has undone its end; or the error of its own record
---         or counts. Only the first call ends it
+--         or counts. Only the first call ends the job
 -- caller  Ends, after processing
 -- repeat  as often as wanted: the first call gives up the claim
 local active, day, all, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, retention, lapses, queue = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local keys, args, width = 4, 4, 5 -- before the jobs' own; width is the number of each job's arguments
+local keys, args, width = 4, 4, 5 -- how many keys and arguments precede the jobs'; each job has width arguments
 redis.call('HDEL', counts, '')
 
 local function settle(record, id, outcomes, sent)

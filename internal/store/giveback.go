@@ -18,7 +18,7 @@ var giveBackScript = redis.NewScript(WakeIdle + claimSource + giveBackSource)
 const claimBatch = 100
 
 // GiveBack returns jobs to the head of their queue, so that the first of them is the next to be
-// pulled. It returns the number of returned jobs, without jobs that have left their claim.
+// pulled. n is the number of returned jobs, without jobs that have left their claim.
 func (r *Shard) GiveBack(ctx context.Context, queue string, jobs []Job) (n int, err error) {
 	jobs = slices.Clone(jobs)
 	slices.Reverse(jobs)

@@ -1,8 +1,8 @@
--- GiveBack returns jobs to the head of their queue, each before the ones before it: active ->
--- pending. Each counts a failure, as it may have been sent.
+-- GiveBack returns jobs to the head of their queue, the last of them first: active -> pending. It
+-- adds a failure to each job, as the job may have been sent.
 --
 -- KEYS    active, pending, idle
--- ARGV    prefix of the tasks' keys; their Return; of each job its ID and the claim
+-- ARGV    prefix of the tasks' keys; their Return; for each job its ID and the claim
 -- answer  the number of returned jobs, without jobs in another claim
 -- caller  Shard.GiveBack, from a worker that stops, or that has found another worker dead
 -- repeat  as often as wanted: the first call gives up the claim
@@ -15,7 +15,7 @@ for i = 3, #ARGV, 2 do
   local id, task = ARGV[i], tasks .. ARGV[i]
   if redis.call('EXISTS', task) == 0 then -- the job has ended
     redis.call('LREM', active, -1, id)
-  elseif owned(task, ARGV[i + 1]) and redis.call('LREM', active, -1, id) == 1 then -- LREM guards a task without a worker, which is in every claim
+  elseif owned(task, ARGV[i + 1]) and redis.call('LREM', active, -1, id) == 1 then -- LREM checks a key of another type, which every claim holds
     redis.call('RPUSH', pending, id)
     redis.pcall('HSET', task, 'state', 'pending', 'last', last)
     redis.pcall('HSETNX', task, 'pending_since', since)

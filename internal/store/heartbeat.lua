@@ -1,12 +1,12 @@
--- Heartbeat records a term's heartbeat, unless the term is dead. Its first write is not refused by
--- a Redis that is out of memory, so that the others are not either. A dead term is entered as dead
--- once more: jobs may have been claimed in its name since its orphans were reaped.
+-- Heartbeat records a term's heartbeat, unless the term is dead. A Redis that is out of memory does
+-- not refuse its first write, and so not the later ones. A dead term is entered as dead once more:
+-- jobs may have been claimed in its name since its orphans were reaped.
 --
 -- KEYS    signs: the terms, by their last heartbeat (s), and 0 for a dead one
--- ARGV    the term; 1 for its first heartbeat; after how long a term is dead (s); 1 to look for dead
+-- ARGV    the term; 1 for its first heartbeat; the silence after which a term is dead (s); 1 to look for dead
 --         terms
--- answer  1 if this term is the first, by name, of the living, else 0; then other terms that are
---         dead. nil if this one is dead
+-- answer  1 if this term is the first living one by name, else 0; then the terms found
+--         dead. nil if this term is dead
 -- caller  Shard.Heartbeat, once a second
 -- repeat  as often as wanted
 local signs, term, limit = KEYS[1], ARGV[1], tonumber(ARGV[3])
@@ -20,7 +20,7 @@ if signed == 0 and ARGV[2] ~= '1' then
 end
 redis.call('ZADD', signs, string.format('%.3f', now), term)
 local function leads()
-  for from = 0, 1000000, 16 do -- nearly all terms soon find an earlier one
+  for from = 0, 1000000, 16 do -- nearly every term soon finds an earlier term
     local some = redis.call('ZREVRANGEBYSCORE', signs, '+inf', string.format('(%.3f', now - limit), 'LIMIT', from, 16)
     for _, id in ipairs(some) do
       if id < term then return 0 end

@@ -36,7 +36,7 @@ type Intake struct {
 }
 
 // Intakes returns one Intake for all queues; on a Cluster one for each, as each queue lies in its
-// own slot.
+// own hash slot.
 func Intakes(client redis.UniversalClient) []*Intake {
 	if _, cluster := pipeline.OfCluster(client); !cluster {
 		return []*Intake{{client, shard.Queues}}
@@ -69,8 +69,8 @@ type Offer struct {
 // MaxOffers is the most tasks of each place that a Peek returns.
 const MaxOffers = 64
 
-// Peek returns the oldest tasks of each queue, after skipping as many of each place as skip says.
-// Beside an error it returns the tasks that it has read.
+// Peek returns the oldest tasks of each queue. skip is how many of the oldest tasks it skips, by
+// place. With an error it also returns the tasks that it has read.
 func (in *Intake) Peek(ctx context.Context, skip map[IntakePlace]int) ([]*Offer, error) {
 	var keys []string
 	args := []any{MaxOffers, MaxEnvelopeSize}
@@ -116,7 +116,7 @@ func (o *Offer) open(message any) {
 	case reason != "":
 		o.Payload, o.Reason, o.Why = []byte(text), reason, why
 	case e.Type != TaskType:
-		o.refuse(text, "the task is of another type than "+TaskType)
+		o.refuse(text, "the task's type is not "+TaskType)
 	case e.Group != "":
 		o.refuse(text, "the task has a group: notifications are not aggregated")
 	case e.UniqueKey != "":

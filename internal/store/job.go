@@ -11,15 +11,15 @@ import (
 // queue's lists and sets. pushpace adds the fields
 //
 //	worker  the claim: TERM/VISIT
-//	last    the last Return, in JSON; back is when that was (us); failed counts the failures
-//	parked  of a parked job: the name that it is parked under, and its place there
+//	last    the last Return, in JSON; back is its instant (us); failed counts the failures
+//	parked  of a parked job: the NAME and the member of parked:NAME
 //
 // and, beside asynq's sets,
 //
 //	due           sorted set: when delayed jobs are due, in us. asynq's scheduled and retry
 //	              have whole seconds, rounded up. An entry without a job is ignored.
-//	parked        set: the names by which jobs are parked: see park.go
-//	parked:NAME   sorted set: the jobs parked by that name, by when they became due
+//	parked        set: each NAME with parked jobs: see park.go
+//	parked:NAME   sorted set: the jobs parked by NAME, by when they became due
 //	idle          string: the channel to which idle workers subscribe; it exists once a
 //	              worker has found the queue empty
 
@@ -31,13 +31,13 @@ type Job struct {
 	Claim   string
 	Payload []byte
 	Headers map[string]string
-	// Failures counts the attempts that are to be repeated and the workers that crashed with the
+	// Failures counts the attempts that have to be repeated, and the workers that crashed with the
 	// job.
 	Failures int
-	// Back is when it last went back to its queue; zero if it never has.
+	// Back is when the job last went back to its queue; zero for never.
 	Back time.Time
 	Last Return
-	// Parked is true if it was parked until this pull.
+	// Parked is true if the job was parked until this pull.
 	Parked bool
 }
 

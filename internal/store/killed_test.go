@@ -19,7 +19,7 @@ import (
 // A cut drops a command, or its reply.
 type cut struct {
 	left atomic.Int32 // the number of the command, counted down; 0 for none
-	done bool         // Redis runs the command
+	done bool         // Redis runs the command, and the reply is dropped
 }
 
 func (c *cut) run(_ context.Context, cmds []redis.Cmder, next func() error) error {
@@ -94,7 +94,7 @@ func (r *killedRig) silenceAll() (err error) {
 	return err
 }
 
-// reap returns the jobs of dead terms.
+// reap gives back the jobs of dead terms.
 func (r *killedRig) reap() error {
 	if err := r.sign("judge", true); err != nil {
 		return err
@@ -165,7 +165,7 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 		}
 	},
 	"pull and deliver": func(r *killedRig) func() error {
-		return func() error { // each time in a new term, while those before die
+		return func() error { // each time in a new term, after the death of the earlier terms
 			err := errors.Join(r.silenceAll(), r.reap(), r.sign(r.term(1), false))
 			if err != nil {
 				return err
@@ -253,7 +253,7 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 }
 
 // A caller is killed before each command of its move, or between the command and the reply. The
-// repeated move has the same result as an uninterrupted one.
+// repeated move has the same result as an uninterrupted move.
 func TestKilledCallersCanRepeatMoves(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range killedMoves {

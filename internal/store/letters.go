@@ -24,7 +24,7 @@ type Letter struct {
 	At       time.Time       `json:"at"`
 	Queue    string          `json:"queue"`
 	// Lists show App, User and Category. They are stored only if the Job cannot be read and was
-	// accepted; otherwise Tell reads them from the Job.
+	// accepted; otherwise FillOwner reads them from the Job.
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
 	Category string `json:"category,omitempty"`
@@ -34,8 +34,8 @@ type Letter struct {
 	text []byte // the stored JSON
 }
 
-// Malformed is the state of an unreadable job's Letter. No notification has it; it is counted
-// separately.
+// Malformed is the state of an unreadable job's Letter. No notification has this state; it has its
+// own count.
 const Malformed State = "malformed"
 
 // ErrNoLetter means that no dead letter has that ID.
@@ -43,9 +43,9 @@ var ErrNoLetter = errors.New("there is no dead letter with this ID")
 
 // SetAside stores a letter for a job that cannot be read, and counts it as malformed, once for each
 // ID. If the job belongs to a waiting notification on the same queue (accepted by a newer producer,
-// for example), that notification ends as rejected instead. Then the letter gets that state and the
-// notification's app, user and category. If the letter has more attempts than the record, open
-// targets count as possibly sent.
+// for example), that notification ends as rejected instead. Then the letter gets the state rejected
+// and the notification's app, user and category. If the letter has more attempts than the record,
+// open targets count as possibly sent.
 func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 	record, err := r.Lookup(ctx, l.ID)
 	if err == nil && !record.State.Ended() && (record.Queue == "" || record.Queue == l.Queue) {
@@ -110,7 +110,7 @@ func readLetter(text []byte) (*Letter, error) {
 	return l, nil
 }
 
-// FillOwner fills App, User and Category from the job, by read, if they are not stored.
+// FillOwner sets App, User and Category from the job, which read decodes, if they are not stored.
 func (l *Letter) FillOwner(read func(payload []byte) (Contents, error)) {
 	if l.App != "" {
 		return
@@ -120,15 +120,15 @@ func (l *Letter) FillOwner(read func(payload []byte) (Contents, error)) {
 	}
 }
 
-// Ref returns the letter's name. Call Tell first.
+// Ref returns the letter's name. Call FillOwner first.
 func (l *Letter) Ref() Ref { return Ref{l.ID, l.App, l.User} }
 
 // ErrCursor means that LettersFrom has not returned this cursor.
 var ErrCursor = errors.New("the cursor is not known")
 
-// LettersFrom returns about limit dead letters, in no order, and the cursor for the next call. ""
-// begins, and is returned at the end. A letter that is added or deleted meanwhile may be missed,
-// and a letter may be returned twice.
+// LettersFrom returns dead letters, unordered and about as many as limit, and the cursor for the
+// next call. The cursor "" starts, and is returned at the end. A letter that is added or deleted
+// meanwhile may be missed, and a letter may be returned twice.
 func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
 	at := uint64(0)
 	if cursor != "" {

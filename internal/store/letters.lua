@@ -1,5 +1,5 @@
--- The dead letters of an app are bounded. Beside the letters there are, by app, and with an empty
--- name for jobs of no app in the configuration:
+-- The dead letters of an app are bounded. These keys and counts are kept per app; jobs without an
+-- app in the configuration share the empty name:
 --
 --   letters:APP               sorted set: the IDs, by when each was kept (us)
 --   letters_of                hash: the APP of each letter by ID

@@ -2,8 +2,8 @@ package store
 
 import "fmt"
 
-// A MalformedError says why a payload on the queue is not a job. It never becomes one: set it
-// aside.
+// A MalformedError is the reason why a payload on the queue is not a job. It never becomes a job:
+// set it aside.
 type MalformedError struct {
 	Reason MalformedReason
 	// Err is the detail, without the payload's values; nil if there is none. It may be of type
@@ -11,13 +11,13 @@ type MalformedError struct {
 	Err error
 }
 
-// A MalformedReason is one of a closed set, so that it can label a metric.
+// MalformedReasons are a closed set, so that they can label a metric.
 type MalformedReason string
 
 const (
 	// MalformedJSON: truncated, or not a JSON object.
 	MalformedJSON MalformedReason = "not_json"
-	// MalformedVersion: no version, or one that this build does not read.
+	// MalformedVersion: no version, or a version that this build does not read.
 	MalformedVersion MalformedReason = "unknown_version"
 	// MalformedSize: larger than MaxPayload.
 	MalformedSize MalformedReason = "too_large"

@@ -17,8 +17,8 @@ const TaskType = "pushpace:notification"
 const MaxRetry = math.MaxInt32 / 2
 
 // An Envelope holds the fields that pushpace reads of asynq's message. asynq does not export the
-// definition. Our Producer sets none of asynq's options but the retries. The strings are parts of
-// the message.
+// definition. Our Producer sets none of asynq's options but the retries. The strings share the
+// message's memory.
 type Envelope struct {
 	Type    string
 	Payload string

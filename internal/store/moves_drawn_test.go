@@ -26,7 +26,7 @@ func (m *moves) expect(b *board, j *store.Job, err error) (does bool) {
 	return err == nil
 }
 
-// drawn draws one of several, or skips the move.
+// drawn draws an element of all, or skips the move if all is empty.
 func drawn[T any](rt *rapid.T, all []T, name string) T {
 	if len(all) == 0 {
 		rt.Skip("no " + name)
@@ -34,7 +34,7 @@ func drawn[T any](rt *rapid.T, all []T, name string) T {
 	return rapid.SampledFrom(all).Draw(rt, name)
 }
 
-// some draws IDs.
+// some draws IDs of jobs.
 func (m *moves) some(rt *rapid.T) []string {
 	if len(m.ids) == 0 {
 		rt.Skip("no job")
@@ -231,7 +231,7 @@ func (m *moves) setAside(rt *rapid.T) {
 	if !m.read().claimed(&u.Job) {
 		rt.Skip("in another claim")
 	}
-	drops := rapid.IntRange(0, 3).Draw(rt, "drops") > 0 // else its worker dies before
+	drops := rapid.IntRange(0, 3).Draw(rt, "drops") > 0 // otherwise the worker dies before
 	m.twice("active>", func(*board) bool { m.setsAside(u, drops); return true })
 }
 

@@ -41,8 +41,8 @@ func TestMovesKeepEachJobInOnePlace(t *testing.T) {
 type moves struct {
 	boardRig
 	acceptor  *store.Acceptor
-	states    map[string]store.State // of accepted ones
-	queued    map[string]bool        // they have a job
+	states    map[string]store.State // of accepted notifications
+	queued    map[string]bool        // whether it has a job
 	payloads  map[string][]byte
 	accepted  []*store.Acceptance
 	visits    []*store.Job // of all pulls
@@ -57,8 +57,8 @@ type moves struct {
 // A moveWorker is a worker's term.
 type moveWorker struct {
 	term   string
-	silent bool // it does not sign
-	dead   bool // another worker has noticed
+	silent bool // it sends no heartbeats
+	dead   bool // another worker has declared it dead
 }
 
 // check compares the board with the expected state of each notification.
@@ -75,7 +75,7 @@ func (m *moves) check(b *board) {
 			m.t.Fatalf("%s is in %q, %q; it has a job: %t, it is %q", id, at, b.records[id]["state"], m.queued[id], state)
 		}
 		if (at == "scheduled" || at == "retry") && !dated {
-			m.t.Fatalf("nothing says when %s is due", id)
+			m.t.Fatalf("%s has no due time", id)
 		}
 		if state.Ended() {
 			ended[state]++
@@ -89,8 +89,8 @@ func (m *moves) check(b *board) {
 	}
 }
 
-// once makes a move. A job may only go one of the ways, such as "active>retry". Nothing changes if
-// the move returns false.
+// once makes a move. Each job must stay or go one of the ways, such as "active>retry". If the move
+// returns false, nothing may change.
 func (m *moves) once(ways string, move func(*board) (does bool)) {
 	m.t.Helper()
 	before := m.read()
@@ -115,7 +115,7 @@ func (m *moves) twice(ways string, move func(*board) (does bool)) {
 	m.once("", func(b *board) bool { move(b); return false })
 }
 
-// drain lets all workers die, and a new one end everything.
+// drain declares all workers dead; a new worker ends all notifications.
 func (m *moves) drain() {
 	for _, w := range m.workers {
 		if w.silent = true; !w.dead {

@@ -1,9 +1,9 @@
 -- Orphans lists the active jobs in the claim of a dead or unknown term.
 --
 -- KEYS    active, signs
--- ARGV    prefix of the tasks' keys; where to begin, from the oldest; how many to read; the longest
+-- ARGV    prefix of the tasks' keys; how many of the oldest to skip; how many to read; the longest
 --         message to read
--- answer  the length of active; then of each job its ID, its claim and its accepted_at, as a text; ''
+-- answer  the length of active; then for each job its ID, its claim and its accepted_at, as a text; ''
 --         for unknown
 -- caller  Shard.Reap
 -- repeat  as often as wanted: it only reads
@@ -12,7 +12,7 @@ local answer, alive = {redis.call('LLEN', active)}, {}
 for _, id in ipairs(redis.call('LRANGE', active, -from - n, -from - 1)) do
   local task = tasks .. id
   local claim = redis.pcall('HGET', task, 'worker')
-  if type(claim) == 'table' then -- fails if the key is on its way to another master
+  if type(claim) == 'table' then -- read fails if the key is on its way to another master
     read(task, 0)
     claim = ''
   end

@@ -8,13 +8,13 @@ import (
 // A TargetOutcome is the result of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
-	// TokenEnd is the end of the target's token or FID, to distinguish it from others; for an
-	// endpoint of Web Push the beginning of its SHA-256.
+	// TokenEnd is the end of the target's token or FID, to distinguish targets; for Web Push, the
+	// beginning of the endpoint's SHA-256.
 	TokenEnd string `json:"token_end,omitempty"`
-	// Kind and Reason are the outcome's; "" if no sending to the target is known.
+	// Kind and Reason are the last recorded outcome of the target; "" if there is none.
 	Kind   string `json:"kind,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Ambiguous is true if the provider may have taken it: the answer was lost, or the worker
+	// Ambiguous is true if the provider may have taken the push: the answer was lost, or the worker
 	// crashed while sending.
 	Ambiguous bool `json:"ambiguous,omitempty"`
 	// ProviderID is the provider's ID of the push: APNs' apns-id, FCM's message name, or the last
@@ -43,7 +43,7 @@ func MarkAmbiguous(outcomes []TargetOutcome) []TargetOutcome {
 
 // A record stores outcomes as two texts with a line for each target: KIND PLATFORM END REASON
 // AMBIGUOUS, where - stands for a missing value and missing values at the end are left out; and the
-// providers' IDs. They are short, so that Redis stores the record of a single target in one
+// providers' IDs. The texts are short, so that Redis stores the record of a single target in one
 // allocation.
 
 // longestProviderID bounds a stored provider's ID, in bytes.

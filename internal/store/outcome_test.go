@@ -17,7 +17,7 @@ func TestOutcomesRoundTrip(t *testing.T) {
 			t.Errorf("%+v became %+v: %v", outcomes, got, err)
 		}
 	}
-	// a provider's answer is bounded, and cannot break the encoding
+	// a provider's ID is stored only if it is short and cannot break the encoding
 	for _, id := range []string{strings.Repeat("x", longestProviderID+1), "a\nb", "a b", "ü"} {
 		hostile := delivered
 		hostile.ProviderID = id
@@ -27,6 +27,6 @@ func TestOutcomesRoundTrip(t *testing.T) {
 		}
 	}
 	if _, err := decodeOutcomes("delivered fcm a1b2c3 ok ambiguous more", ""); err == nil {
-		t.Error("what cannot be read is read")
+		t.Error("an outcome with too many words is read")
 	}
 }

@@ -11,20 +11,20 @@ import (
 
 // An OutcomeEvent reports the end of a notification.
 type OutcomeEvent struct {
-	// Entry is the event's ID in the stream. The end of one notification may be reported more
-	// than once, each time with another Entry.
+	// Entry is the event's ID in the stream. The end of one notification may be reported more than
+	// once, each time with a new Entry.
 	Entry string `json:"entry"`
 	// ID is the notification's. App, User and Category are empty if they could not be read.
 	ID       string `json:"id"`
 	App      string `json:"app"`
 	User     string `json:"user"`
 	Category string `json:"category,omitempty"`
-	// State is one of EndStates. Reason is why it was rejected or exhausted.
+	// State is one of EndStates. Reason is why the notification was rejected or exhausted.
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// Into is the ID of the notification that carries this one, which is Digested, in its push.
+	// Into is the ID of the carrier, if the State is Digested.
 	Into string `json:"into,omitempty"`
-	// Attempts counts the times that it was sent.
+	// Attempts counts the notification's attempts.
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"at"`
 	// Targets holds each target's last outcome, in the order of the targets; empty if nothing was
@@ -32,26 +32,26 @@ type OutcomeEvent struct {
 	Targets []TargetOutcome `json:"targets"`
 }
 
-// Outcomes are the events of notifications' ends, each at least once. The Records write them: see
-// Bounds.
+// Outcomes are the events of notifications' ends, each delivered at least once. The Records write
+// the events: see Bounds.
 //
 //	outcomes:APP    stream of each shard: id, app, user, category, state, reason, attempts,
 //	                at in RFC 3339, targets in JSON, and into if there is one
 //
-// Readers that replace one another share a consumer group, by Next and Ack. The stream holds the
-// latest events only.
+// Readers that replace one another name the same consumer group to Next and Ack. The stream holds
+// the latest events only.
 type Outcomes struct{ streams }
 
 const outcomesName = "outcomes"
 
-// NewOutcomes returns the events beside the records.
+// NewOutcomes returns the events in the records' shards.
 func NewOutcomes(records *Records) *Outcomes {
 	return &Outcomes{newStreams(records, outcomesName, "outcome events")}
 }
 
 // Next returns at most n of the app's events that the group has not acknowledged: events that a
-// reader took longer than left ago, or else new ones. A new group begins with the oldest event in
-// the stream.
+// reader took at least the duration left ago, or if there are none, new events. A new group begins
+// with the oldest event in the stream.
 func (o *Outcomes) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]OutcomeEvent, error) {
 	entries, err := o.streams.next(ctx, app, group, left, n)
 	if err != nil {
@@ -91,7 +91,7 @@ func targetsText(outcomes []TargetOutcome) (string, error) {
 	return string(text), err
 }
 
-// reason returns why it ended dead, or "".
+// reason returns why the notification was rejected or exhausted, or "".
 func (e *End) reason() string {
 	if e.State.Dead() && e.Letter != nil {
 		return e.Letter.Reason

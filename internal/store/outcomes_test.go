@@ -14,7 +14,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An event with unreadable targets is returned without them, and does not block the others.
+// An event with unreadable targets is returned without targets, and does not block the other
+// events.
 func TestUnreadableEventKeepsOthers(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -48,7 +49,7 @@ func TestRepeatedEndIsReportedOnce(t *testing.T) {
 		spoil("abc")
 		for range 3 {
 			if _, err := storetest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err == nil {
-				t.Fatal("it is recorded in spite of its count")
+				t.Fatal("the end is recorded although its count cannot be")
 			}
 		}
 		spoil("0")

@@ -9,14 +9,14 @@ import (
 )
 
 // A job is parked under the name of the route, user, pause or quota that has no room for it, in the
-// order in which the jobs became due. A worker takes it once there is room. A name is
+// order in which the jobs became due. A worker claims the job once there is room. A name is
 //
-//	APP/SERVICE               a route's, as push.OnlyRoute has it
-//	"app":"A","user":"U"…     a user's in a category, as push.UserMark has it
-//	"pause":SELECTOR          an operator's pause's
-//	"quota":KEY               a quota's or a throughput's
+//	APP/SERVICE               a route, from push.OnlyRoute
+//	"app":"A","user":"U"…     a user in a category, from push.UserMark
+//	"pause":SELECTOR          an operator's pause
+//	"quota":KEY               a quota or a throughput
 //
-// or several of these, separated by tabs: room at any of them is enough.
+// or several of these names, separated by tabs: it has room if one of them has.
 
 const (
 	parkedByPause = `"pause":`
@@ -52,11 +52,11 @@ func ParkName(names []string) string {
 // ParkNames splits a name that ParkName has joined.
 func ParkNames(name string) []string { return strings.Split(name, "\t") }
 
-// MinParkTime is the least time until a worker pulls a parked job without room.
+// MinParkTime is the least time until a worker pulls a parked job even without room.
 const MinParkTime = time.Hour
 
-// DrawParkTime draws the time until a parked job is pulled without room: MinParkTime and up to a
-// quarter more, so that jobs that are parked together do not return together.
+// DrawParkTime draws the time until a parked job is pulled even without room: MinParkTime and up to
+// a quarter more, so that jobs parked together do not return together.
 func DrawParkTime() time.Duration { return MinParkTime + rand.N(MinParkTime/4) }
 
 // parkAs is Lua. parkedAs returns the value of a task's field parked; parkAs records a parked job,
@@ -72,7 +72,7 @@ end
 `
 
 // parkedReturn returns the last Return of a parked job from its fields parked and last. It is zero
-// for a job that its route has parked without processing.
+// for a job that was parked by its route before it was processed.
 func parkedReturn(field, last string) Return {
 	if strings.HasPrefix(field, parkedByUser) {
 		return Return{Why: Crowded}

@@ -12,15 +12,15 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// A Place is a job's place on its queue.
+// A Place is where a job is on its queue.
 type Place struct {
-	// State is one of the JobStates, or another of asynq's words.
+	// State is one of the JobStates, or a different word of asynq.
 	State   JobState
 	Payload []byte
 	// Orphaned is true if the worker that has claimed the job sends no heartbeat.
 	Orphaned bool
-	// Last is the job's last Return (parkedReturn for a parked job) and Back when that was; zero if
-	// it never returned.
+	// Last is the job's last Return (parkedReturn for a parked job) and Back its instant; zero if
+	// the job never returned.
 	Last Return
 	Back time.Time
 	// Due is when the delayed job becomes due; zero if it is due or parked.
@@ -156,7 +156,7 @@ func ReadJobs(ctx context.Context, client redis.UniversalClient, records *Record
 	})
 }
 
-// JobsOn queues the counting of the shard's jobs on a pipe. Call the returned function once the
+// JobsOn adds the commands that count the shard's jobs to pipe. Call the returned function after
 // pipe was executed.
 func (r *Shard) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() Jobs {
 	counts := map[string][]*redis.IntCmd{}

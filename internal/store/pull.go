@@ -16,17 +16,18 @@ var pullScript = redis.NewScript(readMessage + parkAs + pullSource)
 // A Bound is the number of jobs for one ParkName that may still be pulled.
 type Bound struct {
 	Name string
-	Room int // negative if it is closed
+	Room int // negative for a closed route or pause
 }
 
-// A Pull says which jobs a worker takes from a queue.
+// A Pull describes the jobs that a worker takes from a queue.
 type Pull struct {
 	Queue string
 	Most  int
 	// Term and Visit make the claim: each pull of a term has its own Visit.
 	Term  string
 	Visit int64
-	// Bounds limit the jobs of names; other names are unlimited.
+	// Bounds limit the jobs by ParkName. A route or user without a Bound is unlimited; a pause or
+	// quota without a Bound has no room.
 	Bounds []Bound
 }
 
@@ -37,13 +38,13 @@ type Pulled struct {
 	Empty bool    // the queue is empty now
 	// Due is the time until the next job of an empty queue is due; negative for none.
 	Due time.Duration
-	// Parked are the names by which jobs are parked.
+	// Parked are the names with parked jobs.
 	Parked []string
 }
 
-// Pull claims the first jobs of the queue. If the queue is empty then, the next job that is put
-// there is announced on the shard's channel. After an error, jobs may be claimed that the caller
-// does not know of: end the term.
+// Pull claims the first jobs of the queue. If the queue is then empty, the shard's channel
+// announces the next job on it. After an error, the claim may hold jobs unknown to the caller: end
+// the term.
 func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	keys := r.queueKeys(p.Queue, "pending", "paused", "active", "retry", "scheduled", "due", "parked", "parked:", "idle", "room")
 	its := claimOf(p.Term, p.Visit)

@@ -1,23 +1,23 @@
 -- Pull claims jobs of a queue: pending -> active. First it moves due delayed jobs to the head of
 -- the queue, as they have waited for their turn, but at most half as many as it may still claim. It
--- parks a job that has no room: pending -> parked. Here a job can be parked by its only route, and
--- by its user and category (push.UserMark); putoff.lua parks by other names. A name of several
--- parts, separated by tabs, has the room of the part with the most. A parked job comes without
--- room when its time is up.
+-- parks a job that has no room: pending -> parked. This script parks a job by its only route, or by
+-- its user and category (push.UserMark); putoff.lua parks by other names. If a name has several
+-- parts, separated by tabs, the part with the most room counts. When a parked job's time is up, it
+-- is claimed even without room.
 --
--- It begins with a write that changes nothing, which a Redis that is out of memory refuses: claimed
--- jobs could not be finished. From the first job on, no key of one job can make it fail, so that no
--- job is lost. One of its keys never exists, so that a Cluster does not run it while the slot
--- migrates, when a task may be on another master.
+-- Its first write changes nothing. A Redis that is out of memory refuses this write, because
+-- claimed jobs could not be finished. Once a job is claimed, no job's key can make the script fail,
+-- so that no job is lost. One of its keys never exists, so that a Cluster does not run the script
+-- while the hash slot migrates: then a task may be on another master.
 --
--- KEYS    pending, paused, active, retry, scheduled, due, the names by which jobs are parked,
+-- KEYS    pending, paused, active, retry, scheduled, due, the names with parked jobs,
 --         parked: as the prefix of their sets, idle, a string that never exists
 -- ARGV    prefix of the tasks' keys; the most jobs; the longest message to read; the claim; after how
---         long (s) a parked job comes without room; the channel of idle workers, and the TTL (s) of
---         the flag that names it; then of each bounded name how many more jobs may be claimed, -1
---         for a closed one
--- answer  1 if the queue is empty now; the names by which jobs are parked; after how long the
---         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
+--         long (s) a parked job is claimed without room; the channel of idle workers, and the TTL (s) of
+--         the flag that names it; then for each bounded name how many more jobs may be claimed, -1
+--         if it is closed
+-- answer  1 if the queue is empty now; the names with parked jobs; after how long the
+--         next job of an empty queue is due (us, -1 for none); for each job its ID, message,
 --         last, failed, back, and 1 if it was parked
 -- caller  Shard.Pull, from a worker's loop
 -- repeat  never: jobs of a lost answer return when the worker's term ends
@@ -36,7 +36,7 @@ local bounds, parked, bounded = {}, {}, #ARGV > 7
 for i = 8, #ARGV, 2 do bounds[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, name in ipairs(redis.call('SMEMBERS', names)) do parked[name], bounded = true, true end
 local ids, taken, looked, answer = {}, {}, {}, {0, {}, -1}
-local odd = string.match(claim, '%d+$') % 2 -- if one job may be claimed, pulls alternate between the halves
+local odd = string.match(claim, '%d+$') % 2 -- if most is 1, the half of most alternates between 0 and 1
 
 local function since(key) -- when the job became due, as a text: its position on the queue
   local ns = redis.pcall('HGET', key, 'pending_since')
@@ -55,7 +55,7 @@ local function namesOf(message) -- the only route and the user of a job, if anyt
   return route, user and user .. category
 end
 
-local function roomOf(name) -- a route without a bound has any room; a pause or quota that the caller does not know yet has none
+local function roomOf(name) -- a route without a bound is unlimited; a pause or quota that the caller does not know yet has no room
   local most = -1
   for part in string.gmatch(name, '[^\t]+') do
     local unknown = string.match(part, '^"[pq]') and 0 or math.huge -- pause or quota
@@ -82,7 +82,7 @@ local function park(id, key, name)
   return true
 end
 
--- full reports whether to park a job by that name; a new job also if others are parked by it.
+-- full reports whether to park a job by that name; a new job also if the name has parked jobs.
 local function full(name, new) return name and (new and parked[name] or roomOf(name) < 1) end
 
 local function take(id, wasParked)
@@ -91,8 +91,8 @@ local function take(id, wasParked)
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- its job has ended
   local route, user = namesOf(message)
-  if user and redis.pcall('HEXISTS', key, 'last') == 1 then user = nil end -- it may have a slot
-  -- a closed route keeps no slots: the worker gives this one back
+  if user and redis.pcall('HEXISTS', key, 'last') == 1 then user = nil end -- the job may have a slot
+  -- a closed route keeps no slots: the worker gives the job's slot back
   if route and roomOf(route) < 0 and string.find(redis.pcall('HGET', key, 'last') or '', '"why":"deferred"', 1, true) then looked[id] = true end
   if not looked[id] then
     if user ~= wasParked and full(user, not wasParked) and park(id, key, user) then return end
@@ -112,7 +112,7 @@ local function take(id, wasParked)
 end
 
 local function unpark(name, n) -- claims up to n jobs parked by that name, within its room
-  local gone, broken = 0, false -- gone counts entries whose job is no longer parked by it
+  local gone, broken = 0, false -- gone counts entries of jobs that are no longer parked by name
   n = math.min(#ids + n, most, #ids + roomOf(name))
   if n <= #ids then return end
   while #ids < n and gone < 256 do
@@ -134,7 +134,7 @@ local function unpark(name, n) -- claims up to n jobs parked by that name, withi
   end
 end
 
-if bounded then -- at most half, so that other jobs do not wait behind all parked ones
+if bounded then -- parked jobs get at most half, so that other jobs do not wait behind all of them
   local half = math.floor((most + odd) / 2)
   local some = redis.call('SRANDMEMBER', names, half)
   for _, name in ipairs(some) do unpark(name, math.ceil(half / #some)) end

@@ -25,9 +25,9 @@ var putOffScript = redis.NewScript(claimSource + acceptedSource + parkAs + putOf
 // A PutOff returns a job to its queue and updates its record in the same step.
 type PutOff struct {
 	Return
-	// Deferral is a limit's; nil for none.
+	// Deferral is the deferral by a limit; nil for none.
 	Deferral *Deferral
-	// Attempt is the one that has just failed; nil for none.
+	// Attempt is the attempt that has just failed; nil for none.
 	Attempt *Attempt
 	// Park is the ParkName that has no room for the job; "" if it waits for Return.After only.
 	Park string
@@ -39,13 +39,13 @@ type Deferral struct {
 	Scope, Rule string
 }
 
-// An Attempt failed for some targets, which are retried.
+// An Attempt is a failed send. Its failed targets are retried.
 type Attempt struct {
 	Number int // counted from 1
 	// Excused counts the attempts until now that failed because of the provider's error state.
 	Excused  int
 	Outcomes []TargetOutcome
-	Error    string // this attempt's
+	Error    string // of this attempt
 }
 
 // ErrNotRecorded means that the record or the counts cannot be updated, for example because a key has
@@ -66,7 +66,7 @@ func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 		return ErrNotClaimed
 	}
 	if why, refused := reply.(string); refused {
-		if err := replyError(why); !redisreply.OfItsKeys(err) { // it may be temporary
+		if err := replyError(why); !redisreply.OfItsKeys(err) { // the error may be temporary
 			return fmt.Errorf("put the job off: %w", err)
 		}
 		return fmt.Errorf("%w: %s", ErrNotRecorded, why)

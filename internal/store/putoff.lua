@@ -1,9 +1,9 @@
--- PutOff returns a job to its queue for later: active -> retry, or active -> parked until there is
--- room by that name or its time is up. In the same step it records the deferral by a limit or the
--- failed attempt. If the notification has ended meanwhile, the job is due at once and counts a
--- failure, so that the worker that pulls it next reads the record.
+-- PutOff returns a job to its queue for later: active -> retry, or active -> parked until the name
+-- has room or the job's time is up. In the same step it records the deferral by a limit or the
+-- failed attempt. If the notification has ended meanwhile, the job is due at once with one more
+-- failure, so that the next worker reads the record.
 --
--- KEYS    the task, active, retry, due, the record, counts, the names by which jobs are parked,
+-- KEYS    the task, active, retry, due, the record, counts, the names with parked jobs,
 --         parked: as the prefix of their sets
 -- ARGV    ID; the claim; after how long it is due (us); its Return; 1 for a failure; the name to park
 --         it by, '' for none; until when a limit has deferred it (ms), '' for none, and the scope

@@ -33,7 +33,7 @@ func TestPutOffUpdatesRecord(t *testing.T) {
 		job := storetest.ClaimJob(t, client, at, queue, n.ID)
 		must(t, client.HSet(t.Context(), at.Key("counts"), "booked", "x").Err())
 		if err := at.PutOff(t.Context(), job, back); !errors.Is(err, store.ErrNotRecorded) || client.LLen(t.Context(), at.QueueKey(queue, "active")).Val() != 1 {
-			t.Errorf("counts that are none: %v", err)
+			t.Errorf("with unreadable counts: %v", err)
 		}
 		client.HSet(t.Context(), at.Key("counts"), "booked", 0)
 		for _, want := range []error{nil, store.ErrNotClaimed} {
@@ -100,7 +100,7 @@ func TestPullParksJobsOfFullUserQueue(t *testing.T) {
 	if ids := pull(store.Bound{Name: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
 		t.Errorf("with room for one %q are taken", ids)
 	}
-	// a parked job without room on its route is parked by the route, and comes when that has room
+	// a parked job without room on its route is parked by the route, until the route has room
 	visit = 2
 	if ids := pullMost(1, store.Bound{Name: "shop/fcm"}); len(ids) > 0 {
 		t.Errorf("without room %q are taken", ids)
@@ -110,7 +110,8 @@ func TestPullParksJobsOfFullUserQueue(t *testing.T) {
 	}
 }
 
-// While Redis refuses writes, PutOff fails as a whole. The attempt is recorded when it succeeds.
+// While Redis refuses writes, PutOff fails as a whole. The attempt is recorded once PutOff
+// succeeds.
 func TestPutOffWhileRedisRefuses(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -162,7 +163,7 @@ func TestPutOffParks(t *testing.T) {
 			bounds []store.Bound
 			want   []string
 		}{
-			{nil, nil}, // of what the caller does not know yet
+			{nil, nil}, // the caller does not know the names yet
 			{[]store.Bound{closed, {Name: quota}}, nil},
 			{[]store.Bound{closed, {Name: quota, Room: 5}}, []string{"either"}},
 			{[]store.Bound{closed}, nil},
@@ -181,7 +182,8 @@ func TestPutOffParks(t *testing.T) {
 	})
 }
 
-// A job that a closed route delays counts as held when it comes: the limiter does not reject it.
+// A job that a closed route delays counts as held when it is pulled: the limiter does not reject
+// it.
 func TestClosedRouteJobCountsAsHeld(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
@@ -203,7 +205,7 @@ func TestClosedRouteJobCountsAsHeld(t *testing.T) {
 	}
 }
 
-// OldestDue skips a job that only held names keep.
+// OldestDue skips a job if all of its names are held.
 func TestOldestDueLeavesOutHeldJobs(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -30,7 +30,8 @@ var (
 type Heartbeat struct {
 	Term  string
 	First bool // this is the term's first heartbeat
-	// A term without a heartbeat for Dead is dead. Judges makes this call look for such terms.
+	// A term is dead after the time Dead without a heartbeat. Judges makes the call look for dead
+	// terms.
 	Dead   time.Duration
 	Judges bool
 }
@@ -38,8 +39,8 @@ type Heartbeat struct {
 // ErrDead means that the term was declared dead: other workers have its jobs.
 var ErrDead = errors.New("this worker was declared dead")
 
-// Heartbeat records the heartbeat, and returns other terms that are dead, or ErrDead. The term
-// leads if it is the first, by name, of the living.
+// Heartbeat records the heartbeat, and returns other dead terms, or ErrDead if this term is dead.
+// The term leads if it is the first living term by name.
 func (r *Shard) Heartbeat(ctx context.Context, s Heartbeat) (dead []string, leads bool, err error) {
 	reply, err := heartbeatScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.First, s.Dead.Seconds(), s.Judges).Slice()
 	if errors.Is(err, redis.Nil) {

@@ -10,7 +10,8 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// An asynq server that claimed a job and died names no term. An entry without a task names no job.
+// Reap gives back the job of a dead asynq server, which named no term, and ignores an entry without
+// a task.
 func TestReapReturnsJobsWithoutTerm(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -24,7 +25,7 @@ func TestReapReturnsJobsWithoutTerm(t *testing.T) {
 		if n, err := r.at.Reap(r.ctx); err != nil || n != 1 {
 			t.Errorf("%d come back, %v", n, err)
 		}
-		if n, err := r.at.GiveBack(r.ctx, boardQueue, []store.Job{{ID: "left"}, {ID: "gone"}}); err != nil || n != 0 { // as another worker does that saw them too
+		if n, err := r.at.GiveBack(r.ctx, boardQueue, []store.Job{{ID: "left"}, {ID: "gone"}}); err != nil || n != 0 { // by a worker that has found the same entries
 			t.Errorf("%d come back again, %v", n, err)
 		}
 		if b := r.read(); b.place("left") != "pending" || b.fault("left") != "" || b.place("gone") != "" || len(b.tasks["gone"]) > 0 {

@@ -26,7 +26,7 @@ type Records struct {
 	bounds      Bounds
 	layout      *shard.Layout
 	shards      []*Shard
-	lastWaiting *sync.Map // a Waited by shard number
+	lastWaiting *sync.Map // a LastWaiting by shard number
 }
 
 // LastWaiting is the number of waiting notifications in a shard when its counts were last read.
@@ -36,7 +36,7 @@ type LastWaiting struct {
 	At      time.Time `json:"at"`
 }
 
-// DefaultRetention is how long an ID is known if no retention is given.
+// DefaultRetention is how long an ID is known if no retention is configured.
 const DefaultRetention = 24 * time.Hour
 
 // NewRecords returns the records under the prefix, "pushpace" if it is empty. An ID is known for
@@ -104,8 +104,8 @@ func (r *Records) bounded(b Bounds) *Records {
 // Prefix returns the prefix of all of pushpace's keys.
 func (r *Records) Prefix() string { return r.prefix }
 
-// All returns the shards in the order of their numbers, the same ones at each call. If Redis has
-// another number of shards, the error is a *shard.WrongError: see shard.Layout.Check.
+// All returns the shards by number, the same pointers at each call. If Redis stores a different
+// number of shards, the error is a *shard.WrongError: see shard.Layout.Check.
 func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 	if err := r.layout.Check(ctx); err != nil {
 		return nil, err
@@ -152,9 +152,8 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 	return known, err
 }
 
-// LettersFrom returns about limit dead letters, in no order, from a cursor on ("" to begin), and
-// the next cursor, "" at the end: see Shard.LettersFrom. It skips a shard that does not answer: see
-// Walk.
+// LettersFrom returns dead letters of all shards, and the cursor for the next call, like
+// Shard.LettersFrom. It skips a shard that does not answer: see Walk.
 func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
 	all, err := r.All(ctx)
 	if err != nil {
@@ -194,7 +193,7 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 	return letters, fmt.Sprintf("%d-%s", at, cursor), err
 }
 
-// Counts returns the sums over all shards. They are exact while nothing moves.
+// Counts returns the sums over all shards. They are exact only while no notification changes.
 func (r *Records) Counts(ctx context.Context) (Counts, error) {
 	all, err := r.CountsOfEach(ctx)
 	return Sum(all), err
@@ -213,8 +212,8 @@ func Sum(all map[int]Counts) (sum Counts) {
 	return sum
 }
 
-// LastWaitingBefore returns the last known numbers of the shards that these records have read before
-// then and not since, sorted. They stand in for shards that cannot be read now.
+// LastWaitingBefore returns the LastWaiting of each shard that was last read before then, sorted by
+// shard. Use it for shards that cannot be read now.
 func (r *Records) LastWaitingBefore(then time.Time) (all []LastWaiting) {
 	r.lastWaiting.Range(func(_, last any) bool {
 		if w := last.(LastWaiting); w.At.Before(then) {
@@ -248,7 +247,7 @@ func (r *Records) countsOf(ctx context.Context, before func(redis.Pipeliner, *Sh
 	})
 }
 
-// Plus adds other counts.
+// Plus returns the sum of c and o.
 func (c Counts) Plus(o Counts) Counts {
 	ended := map[State]int64{}
 	for _, s := range EndStates {

@@ -1,13 +1,13 @@
 -- One step of a notification's record, with the counts that it changes.
 -- KEYS  record, counts, letters; for a settle if ends are reported, the prefix of their streams
--- ARGV  op, ID, now (ms), retention (ms), then the operation's own
+-- ARGV  op, ID, now (ms), retention (ms), then the operation's own arguments
 local record, counts, letters = KEYS[1], KEYS[2], KEYS[3]
 local op, id, now, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if op == 'purge' then
   return {forgetLetter(letters, counts, id) and 1 or 0}
 end
--- A settle must be recorded even by a Redis that is out of memory. Such a Redis refuses a script
--- that adds data with its first write, but not one that deletes.
+-- A settle must be recorded even by a Redis that is out of memory. Such a Redis refuses a script if
+-- its first write adds data, but not if that write deletes.
 if op == 'settle' then redis.call('HDEL', record, '') end
 local state = redis.call('HGET', record, 'state')
 

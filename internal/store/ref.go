@@ -27,7 +27,7 @@ func (f Ref) matches(app, user string) bool {
 var ErrUnknownID = errors.New("the ID is not known")
 
 // ErrAmbiguous means that notifications of several users, in several shards, have the ID.
-var ErrAmbiguous = errors.New("notifications of several users have this ID: say the app and the user")
+var ErrAmbiguous = errors.New("notifications of several users have this ID: name the app and the user")
 
 // An AmbiguousError is ErrAmbiguous with the matching notifications.
 type AmbiguousError struct {
@@ -41,8 +41,8 @@ func (e *AmbiguousError) Error() string { return ErrAmbiguous.Error() }
 // Unwrap returns ErrAmbiguous.
 func (e *AmbiguousError) Unwrap() error { return ErrAmbiguous }
 
-// shardsOf returns the shards that may have the notification: one if the app and the user are known,
-// else all.
+// shardsOf returns the shards that may have the notification: one if the app and the user are
+// known, otherwise all.
 func (r *Records) shardsOf(ctx context.Context, ref Ref) ([]*Shard, error) {
 	if ref.App == "" || ref.User == "" {
 		return r.All(ctx)
@@ -61,13 +61,14 @@ type match[T any] struct {
 	value T
 }
 
-// search returns the one match of ref in these shards, if sees allows its app, ErrUnknownID or an
-// *AmbiguousError. ask returns a shard's value of the ID with its app and user, or ErrUnknownID. A
-// shard that does not answer fails the search only if no other shard has a match.
+// search returns the only match of ref in shards, or ErrUnknownID or an *AmbiguousError. It ignores
+// a match if sees does not allow its app. ask returns a shard's value of the ID with its app and
+// user, or ErrUnknownID. A shard that does not answer fails the search only if no other shard has a
+// match.
 func search[T any](ctx context.Context, shards []*Shard, ref Ref, sees func(app string) bool, ask func(ctx context.Context, at *Shard) (value T, app, user string, err error)) (match[T], error) {
 	type answer struct {
 		match[T]
-		err error // ErrUnknownID, or the value's
+		err error // ErrUnknownID, or an error of the value
 	}
 	all, failed := askAll(ctx, shards, func(ctx context.Context, at *Shard) (answer, error) {
 		value, app, user, err := ask(ctx, at)
@@ -95,7 +96,7 @@ func search[T any](ctx context.Context, shards []*Shard, ref Ref, sees func(app 
 		}
 		slices.SortFunc(choice.Choices, func(a, b Ref) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.User, b.User)) })
 		return match[T]{}, choice
-	case failed != nil: // a silent shard may have it
+	case failed != nil: // a silent shard may have the match
 		return match[T]{}, failed
 	}
 	return match[T]{}, ErrUnknownID
@@ -157,8 +158,8 @@ func (r *Records) Lookup(ctx context.Context, ref Ref) (*Record, *Shard, error) 
 }
 
 // Letter returns the dead letter with its job and its shard, or ErrNoLetter or an *AmbiguousError.
-// read reads its job's payload. A letter counts as missing if sees does not allow its app; sees may
-// be nil for all.
+// read decodes the job's payload. A letter counts as missing if sees does not allow its app; a nil
+// sees allows all.
 func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte) (Contents, error), sees func(app string) bool) (*Letter, *Shard, error) {
 	shards, err := r.shardsOf(ctx, ref)
 	if err != nil {

@@ -1,9 +1,9 @@
--- Remove deletes tasks of an intake queue that are accepted or dead letters: pending, scheduled,
--- group -> removed. It skips a task if its message has changed: its ID was enqueued anew. asynq's
--- unique lock stays until it expires.
+-- Remove deletes tasks of an intake queue that were accepted or became dead letters: pending,
+-- scheduled, group -> removed. It skips a task if its message has changed: its ID was enqueued
+-- anew. asynq's unique lock stays until it expires.
 --
 -- KEYS    pending, scheduled, groups
--- ARGV    the prefix of the queue's keys; the longest message to read; then of each task its place,
+-- ARGV    the prefix of the queue's keys; the longest message to read; then for each task its place,
 --         its ID and its message's mark: SHA-1, the number that readMessage returns instead, or ''
 -- answer  the number of removed tasks
 -- caller  Intake.Remove

@@ -1,7 +1,7 @@
 -- report adds a report to its app's stream, and returns XADD's reply. The stream keeps the newest
--- reports: the oldest beyond the bound are deleted about 100 at a time, and at most 200 in one
--- call, as one script may report many. A report counts as dropped if the app's webhook has not
--- acknowledged it.
+-- reports: report deletes the oldest ones beyond the bound, about 100 at a time and at most 200 in
+-- one call, as one script may call it often. A report counts as dropped if the app's webhook has
+-- not acknowledged it.
 local function report(streams, kept, counts, what, app, fields)
   local stream = streams .. ':' .. app
   local added = redis.pcall('XADD', stream, '*', unpack(fields))

@@ -19,10 +19,10 @@ var requeueScript = redis.NewScript(WakeIdle + waitsSource + lettersSource + req
 // notification's job has the ID.
 var ErrJobExists = errors.New("a job with this ID still exists: the last attempt's, or another notification's")
 
-// Requeue puts the letter's notification back on its queue as that job, with a new budget of
-// attempts, and deletes the letter. headers are asynq's, and may be nil. facts are the
-// job's, nil for an unreadable one. It returns ErrNoLetter if there is no such letter or the
-// notification has ended otherwise since, and ErrJobExists if the job is still there.
+// Requeue puts the letter's notification back on its queue with the payload job and a new budget of
+// attempts, and deletes the letter. headers are asynq's, and may be nil. facts describe the job;
+// nil if it is unreadable. Requeue returns ErrNoLetter if the letter is gone or the notification's
+// state has changed since, and ErrJobExists if the last job still exists.
 func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[string]string, facts *Facts) error {
 	keys := []string{
 		r.Key("id:" + l.ID), r.Key("counts"), r.Key("letters"),
@@ -48,8 +48,8 @@ func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[
 	return nil
 }
 
-// ambiguousOutcomes returns the outcomes with which all targets of a letter are sent to again: it keeps
-// which are ambiguous. nil if none is.
+// ambiguousOutcomes returns the outcomes before a new attempt to all targets of a letter: it keeps
+// only which targets are ambiguous; nil if no target is.
 func ambiguousOutcomes(outcomes []TargetOutcome) []TargetOutcome {
 	var known []TargetOutcome
 	for i, o := range outcomes {

@@ -2,13 +2,13 @@
 -- -> pending. It does nothing while a worker has claimed the job of the last attempt. If that job
 -- is still on a queue, because its worker died before ending it, the new job replaces it. A job
 -- with a malformed letter's ID belongs to another notification. The writes that Redis may refuse
--- come first: then nothing is done.
+-- come first, so that a refusal changes nothing.
 --
 -- KEYS    the record, counts, letters; the task, pending, scheduled, retry, archived; idle
 -- ARGV    ID; the letter as it is stored, its state and queue; asynq's message; now (ns); then the
 --         facts and the first outcomes
--- answer  requeued; none if there is no such letter, or the notification has ended otherwise since;
---         "in hand"
+-- answer  requeued; none if the letter is gone, or the notification's state has changed since;
+--         "in hand" if a job with the ID still exists
 -- caller  Shard.Requeue, for operators
 -- repeat  as often as wanted: it recognizes its own message
 local record, counts, letters, task, pending = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -20,7 +20,7 @@ end
 local malformed, known = state == 'malformed', false
 if job[1] == 'active' or malformed and job[2] then return 'in hand' end
 if not malformed then known = redis.call('HGET', record, 'state') end
-if known and known ~= state then -- it has ended otherwise since, or waits
+if known and known ~= state then -- the notification waits, or has ended again
   forgetLetter(letters, counts, id)
   return 'none'
 end

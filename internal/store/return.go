@@ -14,16 +14,16 @@ type Return struct {
 	Key string `json:"key,omitempty"`
 	// Detail is the rate of the quota, or the text of an error.
 	Detail string `json:"detail,omitempty"`
-	// Quiet is the end, by the user's clock, of the quiet hours that its user is in or will be in
-	// at its slot; zero for none. Only if it is Deferred.
+	// Quiet is the end of the user's quiet hours now or at the slot, by the user's clock; zero for
+	// none. Only if Why is Deferred.
 	Quiet time.Time `json:"quiet,omitzero"`
-	// First is when the first attempt was made, or skipped if it was LeftAlone; zero before.
+	// First is when the first attempt was made, or skipped as LeftAlone; zero before.
 	First time.Time `json:"first,omitzero"`
 	// After is the delay by Redis's clock. It counts from Since, which is by this machine's clock;
-	// a zero Since means when the job goes back.
+	// a zero Since means the instant at which the job goes back.
 	After time.Duration `json:"after,omitempty"`
 	Since time.Time     `json:"since,omitzero"`
-	// Failed counts a failure of the job. The worker that pulls it next then reads the record.
+	// Failed adds a failure to the job. Then the next worker reads the record.
 	Failed bool `json:"-"`
 }
 
@@ -47,16 +47,16 @@ const (
 	Unmetered       WaitReason = "unmetered"        // the rest of the quota Key is unknown
 	OverDevice      WaitReason = "over_device"      // its device has reached the limit Key
 	DeviceUnmetered WaitReason = "device_unmetered" // its device's limits cannot be checked
-	LeftAlone       WaitReason = "left_alone"       // its server fails, so it is not sent to for now
+	LeftAlone       WaitReason = "left_alone"       // a target's server fails, so nothing is sent there for now
 	LimiterAway     WaitReason = "limiter_away"     // the limits' Redis does not answer
 	Unchecked       WaitReason = "unchecked"        // its user's limits cannot be checked
 	RedisRefuses    WaitReason = "redis_refuses"    // Redis refuses to write
 	TooLate         WaitReason = "too_late"         // the machine is too busy to send it on time
-	Unrecorded      WaitReason = "unrecorded"       // it was sent, but that could not be recorded
+	Unrecorded      WaitReason = "unrecorded"       // it was sent, but the result could not be recorded
 	Failed          WaitReason = "failed"           // an internal error
 	Panicked        WaitReason = "panicked"         // processing it panicked
 	Crashed         WaitReason = "crashed"          // its worker died or stopped
-	Crowded         WaitReason = "crowded"          // it is parked behind others of its user, whose queue is full
+	Crowded         WaitReason = "crowded"          // it is parked, as its user's queue is full
 	Unreadable      WaitReason = "unreadable"       // another version wrote its last Return
 )
 

@@ -1,7 +1,7 @@
--- settle ends the notification, counts it, and returns whether it had not ended. A write that Redis
--- may refuse fails before any change.
+-- settle ends the notification, counts it, and returns true; false if it had ended before. A write
+-- that Redis may refuse fails before any change.
 --
--- ARGV holds the end from place on: state, outcomes, providers' IDs, error, attempts, dead tokens,
+-- ARGV holds the end after the index place: state, outcomes, providers' IDs, error, attempts, dead tokens,
 -- letter, deferrals, the app or '' for an unknown one, its bound of dead letters; if ends are
 -- reported, its bound of reports, reason, instant, targets.
 local function settle(record, counts, letters, streams, id, now, retention, place)

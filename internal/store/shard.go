@@ -52,28 +52,28 @@ type Record struct {
 	// NotBefore and ExpiresAt are zero for none.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Deferrals counts the deferrals by limits. Until, Scope and Rule belong to the last one.
+	// Deferrals counts the deferrals by limits. Until, Scope and Rule belong to the last deferral.
 	Deferrals int       `json:"deferrals"`
 	Until     time.Time `json:"until,omitzero"`
 	Scope     string    `json:"scope,omitempty"`
 	Rule      string    `json:"rule,omitempty"`
-	// Attempts counts the times that it was sent: 1 if it was delivered at once.
+	// Attempts counts the attempts: 1 after a delivery at once.
 	Attempts int `json:"attempts"`
 	// Excused counts the attempts that failed because of the provider's error state.
 	Excused int `json:"-"`
-	// FirstAttempt is when the first attempt was over.
+	// FirstAttempt is when the first attempt ended.
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
 	// Outcomes holds each target's last outcome, in the order of the targets.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
-	// Error is the last attempt's.
+	// Error is the error of the last attempt.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
-	// Into is the ID of the notification that carries this one, which is Digested, in its push.
-	// Carried counts the others that this one's push includes, so far if it waits.
+	// Into is the ID of the carrier, if the State is Digested. Carried counts the other
+	// notifications in this notification's push, so far if it waits.
 	Into    string `json:"into,omitempty"`
 	Carried int    `json:"digest,omitempty"`
 
-	outcomes string // in the record's form
+	outcomes string // as the record stores them
 }
 
 //go:embed report.lua
@@ -113,9 +113,9 @@ func (r *Shard) run(ctx context.Context, op, id string, args ...any) ([]any, err
 type Facts struct {
 	App, User, Category  string    // without a line feed
 	NotBefore, ExpiresAt time.Time // zero for none
-	// Digest is that of the content; nil if the content is unknown.
+	// Digest is the content's digest; nil if the content is unknown.
 	Digest []byte
-	// Carried counts the others that its push includes.
+	// Carried counts the other notifications in its push.
 	Carried int
 }
 
@@ -140,7 +140,7 @@ func (f *Facts) fields() []any {
 	return all
 }
 
-// splitOf splits a record's field "of"; "" for each that is unknown.
+// splitOf splits a record's field "of"; "" for each unknown part.
 func splitOf(text string) (app, user, category string) {
 	if of := strings.SplitN(text, "\n", 4); len(of) == 4 {
 		app, user, category = of[0], of[1], of[2]
@@ -148,32 +148,32 @@ func splitOf(text string) (app, user, category string) {
 	return app, user, category
 }
 
-// Arrive counts a notification as accepted that a worker found on that queue and that no Producer
-// has accepted.
+// Arrive counts a notification as accepted if no Producer did, after a worker has found it on that
+// queue.
 func (r *Shard) Arrive(ctx context.Context, id, queue string, facts Facts) error {
 	_, err := r.run(ctx, "arrive", id, append([]any{queue}, facts.fields()...)...)
 	return err
 }
 
-// An End is how a notification ends.
+// An End describes the end of a notification.
 type End struct {
 	State    State
 	Outcomes []TargetOutcome
 	Error    string
-	// Attempts counts the times that it was sent; 0 leaves the recorded number.
+	// Attempts counts the attempts; 0 leaves the recorded number.
 	Attempts int
 	// Deferrals is added to the number that PutOff has counted.
 	Deferrals int
 	// DeadTokens counts the outcomes that are dead tokens.
 	DeadTokens int
-	// Letter is kept when the State is dead.
+	// Letter is stored if State.Dead.
 	Letter *Letter
 	// App's bounds apply to the Letter and the report of the end.
 	App string
 }
 
-// Settle ends the notification and counts it. A second call for the same one changes nothing and
-// returns false. After an error, call it again with the same End.
+// Settle ends the notification and counts it. A second call for the same notification changes
+// nothing and returns false. After an error, call it again with the same End.
 func (r *Shard) Settle(ctx context.Context, id string, e *End) (bool, error) {
 	args, err := r.end(e)
 	if err != nil {
@@ -234,7 +234,7 @@ func readRecord(all *redis.MapStringStringCmd) (*Record, error) {
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
 	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
 	rec.Excused, _ = strconv.Atoi(fields["excused"])
-	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first was the last
+	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first attempt was the last
 		rec.FirstAttempt = rec.Ended
 	}
 	if rec.Outcomes, err = decodeOutcomes(fields["outcomes"], fields["sent"]); err != nil {
@@ -271,7 +271,7 @@ type Dropped struct {
 	App  string
 }
 
-// Values of Dropped.Kind. A report counts if the app's webhook had not acknowledged it.
+// Values of Dropped.Kind. A report counts as dropped if the app's webhook had not acknowledged it.
 const (
 	DeadLetters      = "dead_letters"
 	OutcomeReports   = "outcomes"
@@ -287,8 +287,8 @@ func (c Counts) Waiting() int64 {
 	return n
 }
 
-// CountsOn queues the reading of the counts on a pipe. Call the returned function once the pipe was
-// executed.
+// CountsOn adds the commands that read the counts to pipe. Call the returned function after pipe
+// was executed.
 func (r *Shard) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Counts, error) {
 	counts := pipe.HGetAll(ctx, r.Key("counts"))
 	letters := pipe.HLen(ctx, r.Key("letters"))

@@ -3,11 +3,10 @@ package store
 // A Platform is a push service.
 type Platform string
 
-// A State says where a notification is.
+// A State is the state of a notification.
 type State string
 
-// The states. Every notification that was accepted is Waiting until it has
-// ended in exactly one of the others.
+// Every accepted notification is Waiting until it ends in exactly one other state.
 const (
 	Waiting       State = "waiting"
 	Delivered     State = "delivered"     // at least one target's provider took it
@@ -18,7 +17,7 @@ const (
 	Cancelled     State = "cancelled"
 	Superseded    State = "superseded"
 	Muted         State = "muted"    // its user, its category or both are muted
-	Digested      State = "digested" // included in another's push
+	Digested      State = "digested" // included in a carrier's push
 )
 
 // EndStates are the states in which a notification can end.
@@ -27,5 +26,5 @@ var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, 
 // Ended reports whether s is one of EndStates.
 func (s State) Ended() bool { return s != "" && s != Waiting }
 
-// Dead reports whether this end leaves a dead letter.
+// Dead reports whether a notification in this state leaves a dead letter.
 func (s State) Dead() bool { return s == Rejected || s == Exhausted }

@@ -12,19 +12,20 @@ import (
 )
 
 // A stream holds the latest reports for an app's producers. Readers that replace one another share
-// a consumer group: reports that one takes and does not acknowledge are returned to another.
+// a consumer group: if a reader does not acknowledge a report, a later reader gets it.
 type stream struct {
 	client redis.UniversalClient
 	key    string
 	what   string
 }
 
-// consumer is every reader's name in a group: reports left by a reader are found by their age, not
-// by the reader's name.
+// consumer is the name of every reader in a group: unacknowledged reports are found by age, not by
+// reader.
 const consumer = "pushpace"
 
-// next returns at most n reports that the group has not acknowledged: reports that a reader took
-// longer than left ago, or else new ones. A new group begins with the oldest report in the stream.
+// next returns at most n reports that the group has not acknowledged: reports that a reader took at
+// least the duration left ago, or if there are none, new reports. A new group begins with the
+// oldest report in the stream.
 func (s *stream) next(ctx context.Context, group string, left time.Duration, n int) ([]redis.XMessage, error) {
 	entries, err := s.claim(ctx, group, left, n)
 	if err == nil && len(entries) == 0 {
@@ -55,8 +56,8 @@ func (s *stream) fresh(ctx context.Context, group string, n int) ([]redis.XMessa
 	return streams[0].Messages, nil
 }
 
-// claim takes over reports that other readers have left. It asks for the IDs alone: Redis 6.2
-// returns nil for an entry that was deleted from the stream.
+// claim takes over reports that a reader took at least the duration left ago. It requests only the
+// IDs: Redis 6.2 returns nil for an entry that was deleted from the stream.
 func (s *stream) claim(ctx context.Context, group string, left time.Duration, n int) ([]redis.XMessage, error) {
 	ids, _, err := s.client.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{
 		Stream: s.key, Group: group, Consumer: consumer, MinIdle: left, Start: "0", Count: int64(n),
@@ -99,8 +100,8 @@ func (s *stream) ack(ctx context.Context, group string, ids []string) error {
 	return nil
 }
 
-// oldest returns when the oldest report was made that the group has not acknowledged, even if a
-// reader has taken it; zero if there is none.
+// oldest returns when the group's oldest unacknowledged report was made, even if a reader has taken
+// it; zero if there is none.
 func (s *stream) oldest(ctx context.Context, group string) (time.Time, error) {
 	entries, err := s.client.XRangeN(ctx, s.key, "-", "+", 1).Result()
 	if err != nil || len(entries) == 0 {
@@ -111,7 +112,7 @@ func (s *stream) oldest(ctx context.Context, group string) (time.Time, error) {
 		return time.Time{}, s.unread(err)
 	}
 	at := slices.IndexFunc(groups, func(g redis.XInfoGroup) bool { return g.Name == group })
-	if at < 0 { // no reader has begun
+	if at < 0 { // no reader has created the group
 		return entryTime(entries[0].ID), nil
 	}
 	pending, err := s.client.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: s.key, Group: group, Start: "-", End: "+", Count: 1}).Result()

@@ -11,7 +11,7 @@ import (
 )
 
 // streams holds a stream for each app and shard, and reads an app's streams of all shards as one.
-// If there are several shards, "@" and the shard's number end an entry's ID.
+// If there are several shards, an entry's ID ends with "@" and the shard's number.
 type streams struct {
 	records    *Records
 	name, what string
@@ -27,7 +27,7 @@ func (s *streams) of(app string, at *Shard) *stream {
 	return &stream{s.records.client, at.Key(s.name + ":" + app), s.what}
 }
 
-// next returns the first non-empty result of stream.next, beginning at another shard in each call.
+// next returns the first non-empty result of stream.next, beginning one shard later at each call.
 // If no shard has entries, it returns the first error.
 func (s *streams) next(ctx context.Context, app, group string, left time.Duration, n int) (entries []redis.XMessage, failed error) {
 	all, err := s.records.All(ctx)
@@ -68,8 +68,8 @@ func (s *streams) ack(ctx context.Context, app, group string, ids []string) erro
 	return err
 }
 
-// Oldest returns when the oldest of the app's reports was made that the group has not acknowledged;
-// zero if there is none.
+// Oldest returns when the group's oldest unacknowledged report of the app was made; zero if there
+// is none.
 func (s *streams) Oldest(ctx context.Context, app, group string) (first time.Time, err error) {
 	all, err := Each(ctx, s.records, func(ctx context.Context, at *Shard) (time.Time, error) {
 		return s.of(app, at).oldest(ctx, group)

@@ -31,16 +31,16 @@ func (e *EndedError) Error() string { return ErrEnded.Error() + ": " + string(e.
 // Unwrap returns ErrEnded.
 func (e *EndedError) Unwrap() error { return ErrEnded }
 
-// A taken notification still holds its slot or admission in its user's limits, which the process
-// that took it must give back. A note remains until then, as that process may crash, and a producer
+// A taken notification still holds its slot or admission in its user's limits. The process that
+// took it must give this back. Until then a note remains, as the process may crash, and a producer
 // does not know the limits.
 //
 //	taken:notes    hash: a Taken by ID, in JSON
 //	taken:due      sorted set of the IDs, by when a worker checks them, in Unix ms of
 //	               Redis's clock
 
-// Taken is a notification that was taken from the queue and has ended. Its slot is given back, and
-// Freed then deletes its note; until then Abandoned returns it to workers.
+// Taken is a notification that was taken from the queue and has ended. Once its slot is given back,
+// DeleteNotes deletes its note; until then ClaimNotes returns it to workers.
 type Taken struct {
 	ID       string `json:"-"`
 	App      string `json:"app"` // "" for App and User if they are unknown
@@ -48,14 +48,14 @@ type Taken struct {
 	Category string `json:"category,omitempty"`
 	// State is its end state.
 	State State `json:"state"`
-	// Used is true if a provider has taken it, or may have: its admission stays.
+	// Used is true if a provider has taken its push, or may have: its admission stays.
 	Used bool `json:"used,omitempty"`
-	// Given is true if its slot is given back: a worker then only counts its end.
+	// Released is true if its slot is given back: a worker then only counts its end.
 	Released bool `json:"given,omitempty"`
 	// By is the random ID of the call that has taken it.
 	By string `json:"by"`
-	// Carried counts the others of its digest, which have ended before. 0 if Abandoned has returned
-	// it.
+	// Carried counts the other notifications of its digest, which have ended before; 0 if
+	// ClaimNotes has returned it.
 	Carried int `json:"-"`
 
 	note string // "" for none
@@ -87,15 +87,15 @@ type Contents struct {
 }
 
 const (
-	// takeTries is how often a job is read that changes before it is taken.
+	// takeTries is how often a job is read if it changes each time.
 	takeTries = 5
 	// maxTaken bounds the notifications of one script, which takes 50 µs for each.
 	maxTaken = 200
 )
 
-// TakeOptions say how notifications are taken from the queue.
+// TakeOptions are the options of Take.
 type TakeOptions struct {
-	// State is their end state, unless one of their targets was delivered.
+	// State is the end state. A notification with a delivered target ends as Delivered instead.
 	State State
 	// Read reads a job's payload.
 	Read func(payload []byte) (Contents, error)
@@ -107,7 +107,8 @@ type TakeOptions struct {
 
 // Take takes a waiting notification from the queue and ends it. It returns ErrUnknownID, ErrEnded
 // or ErrInFlight if it cannot be taken, and a *CarriesError for the carrier of a digest unless
-// TakeOptions.Carriers is set. After another error the notification may be taken or not: call Take again.
+// TakeOptions.Carriers is set. After any other error the notification may be taken or not: call
+// Take again.
 func (r *Shard) Take(ctx context.Context, ref Ref, how TakeOptions) (*Taken, error) {
 	taken, errs := r.TakeAll(ctx, []Ref{ref}, how)
 	return taken[0], errs[0]
@@ -124,7 +125,7 @@ func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how TakeOptions) ([]*Ta
 		}
 		for try := 0; try < takeTries && len(left) > 0; try++ {
 			left = t.try(ctx, left)
-			if t.later { // not a failed try: each call takes some
+			if t.later { // not a failed try: each call takes some notifications
 				t.later, try = false, try-1
 			}
 		}
@@ -143,10 +144,10 @@ type taking struct {
 	taken   []*Taken
 	errs    []error
 	jobless map[int]bool // found without a job once
-	later   bool         // the script left some for another call
+	later   bool         // the script left notifications for the next call
 }
 
-// try reads notifications and takes them. It returns the ones that changed in between.
+// try reads notifications and takes them. It returns the notifications that changed in between.
 func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	ids := make([]string, len(places))
 	for k, i := range places {
@@ -358,8 +359,8 @@ func DeleteNotes(ctx context.Context, all []*Taken) (first []*Taken, err error) 
 	return first, errors.Join(errs...)
 }
 
-// MarkReleased records that these notifications hold nothing any more. Workers then only count their
-// ends.
+// MarkReleased records that these notifications hold no slot or admission any more. Workers then
+// only count their ends.
 func MarkReleased(ctx context.Context, all []*Taken) error {
 	for _, t := range all {
 		t.Released = true
@@ -391,8 +392,8 @@ func LeaveToWorkers(ctx context.Context, all []*Taken) error {
 	return errors.Join(errs...)
 }
 
-// ClaimNotes returns at most limit notifications that were taken from the queue and not freed in
-// time. Each is the caller's for takeGrace. more is true if there may be others.
+// ClaimNotes returns at most limit notifications that were taken from the queue and have an overdue
+// note. No other call returns them for takeGrace. more is true if there may be more.
 func (r *Shard) ClaimNotes(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
 	reply, err := r.onNotes(ctx, "claim", takeGrace.Milliseconds(), limit, r.Key("id:"))
 	errs := []error{err}

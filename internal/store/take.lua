@@ -2,15 +2,15 @@
 -- pending, scheduled, retry -> ended. It skips a job that is claimed, or that changed after the
 -- caller read it and its record.
 --
--- KEYS    notes, due, counts, letters; of each queue pending, scheduled, retry, archived and due;
---         of each notification the record and the task; if ends are reported, the prefix of their
+-- KEYS    notes, due, counts, letters; for each queue pending, scheduled, retry, archived and due;
+--         for each notification the record and the task; if ends are reported, the prefix of their
 --         streams
 -- ARGV    now, retention and grace (ms); the numbers of queues and notifications; the number of
 --         values of each notification, then these: ID, the number of its queue, SHA-1 of asynq's
 --         message, the record's outcomes, how many others its push includes, note, then an end
--- answer  of each notification 1 if it is taken, by this call or an earlier one with an answer that was
---         lost; 0 if it is skipped; 2 if it is to be asked for again, so that this call does not take
---         too long; or the error of its own keys, which does not stop the others
+-- answer  for each notification 1 if it is taken, by this call or an earlier one with an answer that was
+--         lost; 0 if it is skipped; 2 if the caller has to ask again, so that this call does not take
+--         too long; or the error of its own keys
 -- caller  Shard.TakeAll, to cancel, mute or collapse
 -- repeat  as often as wanted: it recognizes its own notes
 local notes, due, counts, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -19,12 +19,12 @@ local lists_of = 5 -- each queue's number of keys
 local first = 4 + lists_of * queues
 local streams = KEYS[first + 2 * n + 1]
 local lists = {pending = 1, scheduled = 2, retry = 3, archived = 4}
-redis.call('HDEL', notes, '') -- a Redis that is out of memory runs a script whose first write deletes
+redis.call('HDEL', notes, '') -- a Redis that is out of memory runs a script if its first write deletes
 local clock = redis.call('TIME')
 local grace_ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + grace)
 
 -- A pending job is searched from the old end of its list if it is among the NEAR oldest. One call
--- searches about SEARCHED places.
+-- searches about SEARCHED entries.
 local NEAR, SEARCHED = 1000, 200000
 local searched = 0
 

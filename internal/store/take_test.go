@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// before calls do before the first command with these words.
+// before calls do before the first command that contains words.
 func before(do func(), words ...any) redistest.Around {
 	var once sync.Once
 	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
@@ -73,7 +73,7 @@ func TestTakeReportsConcurrentEnd(t *testing.T) {
 	}
 }
 
-// An attempt that is recorded after the record was read counts.
+// Take sees an attempt that is recorded after its first read.
 func TestTakeSeesLastAttempt(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -152,7 +152,7 @@ func TestTakeAllReportsEachError(t *testing.T) {
 			t.Errorf("%+v, %v", counts, err)
 		}
 
-		// all taken notes are left to others, and freed once
+		// the notes are left to workers, and each is deleted once
 		abandoned, more, err := at.ClaimNotes(t.Context(), many)
 		if err != nil || len(abandoned) != 0 || more {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
@@ -169,13 +169,13 @@ func TestTakeAllReportsEachError(t *testing.T) {
 		}
 		for _, want := range []int{many, 0} {
 			if first, err := store.DeleteNotes(t.Context(), abandoned); err != nil || len(first) != want {
-				t.Errorf("%d are freed, %v", len(first), err)
+				t.Errorf("%d notes are deleted, %v", len(first), err)
 			}
 		}
 	})
 }
 
-// A repeated call after a lost reply returns the result of the first.
+// A repeated call after a lost reply returns the result of the first call.
 func TestRepeatedTakeReturnsFirstResult(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

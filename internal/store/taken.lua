@@ -35,7 +35,7 @@ for i = 2, #ARGV, width do
   local id = ARGV[i]
   if redis.call('HGET', notes, id) == ARGV[i + 1] then
     if op == 'drop' then drop(id)
-    else -- the workers claim it at once
+    else -- a worker may claim the note at once
       redis.call('HSET', notes, id, ARGV[i + 2])
       redis.call('ZADD', due, at(now), id)
     end

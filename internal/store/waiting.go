@@ -22,7 +22,7 @@ type Spot struct {
 	State JobState
 }
 
-// Spots lists all spots in the order to search them: a job mostly moves to a later one.
+// Spots lists all spots in the order to search them: a job mostly moves to a later spot.
 var Spots = func() (all []Spot) {
 	for _, state := range []JobState{JobPutOff, JobScheduled, JobPending, JobActive} {
 		for _, queue := range shard.Queues {
@@ -81,8 +81,8 @@ func (r *Shard) Page(ctx context.Context, s Spot, position uint64) (jobs []Queue
 	return jobs, next, err
 }
 
-// Sample returns about n of a spot's size jobs, or all if there are not more: the first ones if they
-// are due, otherwise random ones. It does not set Due.
+// Sample returns about n jobs of a spot that has size jobs, or all if there are fewer: the first
+// jobs of a list, random jobs of a sorted set. It does not set Due.
 func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued, error) {
 	var ids []string
 	var err error
@@ -100,11 +100,11 @@ func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued
 	return r.readJobs(ctx, s, queuedWithIDs(ids))
 }
 
-// parkedScript returns, for each name by which jobs are parked, when its first job became due (ns),
-// then the name. It skips up to a hundred entries without a job.
+// parkedScript returns, for each name with parked jobs, when its first job became due (ns), then
+// the name. It skips up to a hundred entries without a job.
 //
-// KEYS  of each queue the names by which jobs are parked, and parked: as the prefix of their sets
-// ARGV  of each queue the prefix of the tasks' keys
+// KEYS  for each queue the names with parked jobs, and parked: as the prefix of their sets
+// ARGV  for each queue the prefix of the tasks' keys
 var parkedScript = acknowledged.Reader(redis.NewScript(parkAs + `
 local all = {}
 for q = 1, #ARGV do
@@ -124,9 +124,9 @@ end
 return all
 `))
 
-// OldestDue returns when the job became due that has been due the longest; zero if none is due. It
-// reads the first job of each queue and of each name by which jobs are parked. It leaves out jobs
-// parked only by held names.
+// OldestDue returns when the oldest due job became due; zero if no job is due. It reads the first
+// job of each queue and of each name with parked jobs. It leaves out jobs parked only by names in
+// held.
 func (r *Shard) OldestDue(ctx context.Context, now time.Time, held map[string]bool) (oldest time.Time, err error) {
 	pipe := r.client.Pipeline()
 	var scores []*redis.ZSliceCmd
@@ -178,7 +178,7 @@ func (r *Shard) OldestDue(ctx context.Context, now time.Time, held map[string]bo
 	return oldest, nil
 }
 
-// pendingSince returns when the first of these jobs became pending; zero if unknown.
+// pendingSince returns when the first job of ids became pending; zero if unknown.
 func (r *Shard) pendingSince(ctx context.Context, s Spot, ids []string) (at time.Time, err error) {
 	if len(ids) == 0 {
 		return at, nil
@@ -234,7 +234,7 @@ func (r *Shard) readJobs(ctx context.Context, s Spot, jobs []Queued) (there []Qu
 	return there, nil
 }
 
-// readSome appends the jobs to there.
+// readSome reads the jobs and appends them to there.
 func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Queued, error) {
 	keys := make([]string, len(jobs))
 	for k, job := range jobs {

@@ -13,7 +13,7 @@ var wakeSource string
 
 var wakeScript = redis.NewScript(WakeIdle + wakeSource)
 
-// A Wake makes a job due at that instant or earlier.
+// A Wake makes a job due at the instant At or earlier.
 type Wake struct {
 	ID string
 	At time.Time

@@ -3,7 +3,7 @@
 -- parked jobs.
 --
 -- KEYS    retry, pending, due, idle
--- ARGV    prefix of the tasks' keys, and of the records'; of each job its ID and when to make it due
+-- ARGV    prefix of the tasks' keys, and of the records'; for each job its ID and when to make it due
 --         (us)
 -- answer  the IDs of the jobs that workers have claimed
 -- caller  Shard.WakeAll, for the jobs that the limiter's answer names

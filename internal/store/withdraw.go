@@ -13,7 +13,7 @@ import (
 
 // The IDs of each user's waiting notifications are in one set, whatever queue their jobs are on:
 //
-//	waits:APP LINE FEED USER    sorted set of IDs, all of one score: see waits.lua
+//	waits:APP LINE FEED USER    sorted set of IDs, all with the same score: see waits.lua
 
 //go:embed waits.lua
 var waitsSource string
@@ -23,7 +23,7 @@ const maxWithdrawn = 5 * PageSize
 
 // Withdrawn is the result of a Withdraw.
 type Withdrawn struct {
-	// Taken have ended.
+	// Taken are the ended notifications.
 	Taken []*Taken
 	// InFlight counts matching notifications that workers have claimed. They stay.
 	InFlight int
@@ -32,8 +32,8 @@ type Withdrawn struct {
 }
 
 // Withdraw ends a user's waiting notifications with matching payloads, as TakeAll does. It reads up
-// to maxWithdrawn in the order of their IDs, after the ID after. Beside an error it also returns
-// the ended notifications.
+// to maxWithdrawn notifications in the order of their IDs, beginning behind the ID in after. With
+// an error it also returns the ended notifications.
 func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches func(payload []byte) bool, how TakeOptions) (w Withdrawn, err error) {
 	w.Next = after
 	for range maxWithdrawn / PageSize {
@@ -48,7 +48,7 @@ func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches f
 		var refs []Ref
 		for i, s := range r.readRecordsAndJobs(ctx, ids) {
 			switch {
-			case errors.Is(s.err, ErrUnknownID), redisreply.OfItsKeys(s.err): // the others can still be taken
+			case errors.Is(s.err, ErrUnknownID), redisreply.OfItsKeys(s.err): // the other notifications can still be taken
 			case s.err != nil:
 				return w, s.err
 			case s.job != nil && matches([]byte(s.job.Payload)):

@@ -11,8 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A call reads 1,000 of a user's notifications, and the next call the following ones. Another
-// user's notifications stay.
+// Each call reads the next 1,000 notifications of a user. Notifications of other users stay.
 func TestWithdrawIsBounded(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// At returns the shard that knows the ID, or else the first one.
+// At returns the shard that knows the ID, or the first shard if none does.
 func At(t testing.TB, records *store.Records, id string) *store.Shard {
 	t.Helper()
 	at, err := records.Find(t.Context(), store.Ref{ID: id})
