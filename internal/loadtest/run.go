@@ -125,7 +125,7 @@ func (r *run) startRedis() (address string, err error) {
 	}
 	server, err := redisserver.Start(redisserver.Options{Dir: r.folder, Args: []string{"--appendonly", "no"}})
 	if err != nil {
-		return "", fmt.Errorf("Redis does not start: read its log, or name an empty Redis by --redis HOST:PORT: %w", err)
+		return "", fmt.Errorf("the bench's Redis does not start: read its log, or name an empty Redis by --redis HOST:PORT: %w", err)
 	}
 	r.Add(func() error { server.Stop(); return nil })
 	return server.Addr(), nil

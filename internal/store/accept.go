@@ -83,7 +83,7 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 	errs := make([]error, len(s.all))
 	switch {
 	case err == nil && len(replies) != len(s.all):
-		return nil, fmt.Errorf("%d answers for %d new notifications", len(replies), len(s.all))
+		return nil, fmt.Errorf("got %d answers of Redis for %d new notifications", len(replies), len(s.all))
 	case err == nil:
 		for i, a := range s.all {
 			errs[i] = a.read(replies[i])

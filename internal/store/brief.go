@@ -33,7 +33,7 @@ func (r *Shard) Briefs(ctx context.Context, ids []string) (map[string]Brief, err
 		records[i] = pipe.HMGet(ctx, r.Key("id:"+id), "state", "queue", "until", "scope", "rule", "outcomes", "of")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("records of notifications: %w", err)
+		return nil, fmt.Errorf("read the records of notifications: %w", err)
 	}
 	all := make(map[string]Brief, len(ids))
 	for i, record := range records {

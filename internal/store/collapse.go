@@ -42,7 +42,7 @@ func (r *Shard) Collapse(ctx context.Context, key CollapseKey, id string, accept
 	case errors.Is(err, redis.Nil):
 		return Collapsed{Newer: true}, nil
 	case err != nil:
-		return Collapsed{}, fmt.Errorf("collapse key: %w", err)
+		return Collapsed{}, fmt.Errorf("claim the collapse key: %w", err)
 	case elder == "":
 		return Collapsed{}, nil
 	}

@@ -84,13 +84,13 @@ func (e *Ends) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 		return nil, err
 	}
 	if len(reply) != e.n {
-		return nil, fmt.Errorf("%d answers for %d ended jobs", len(reply), e.n)
+		return nil, fmt.Errorf("got %d answers of Redis for %d ended jobs", len(reply), e.n)
 	}
 	problems := make([]error, e.n)
 	for i, answer := range reply {
 		switch answer := answer.(type) {
 		case string:
-			problems[i] = fmt.Errorf("record of a notification: %s", answer)
+			problems[i] = fmt.Errorf("end the notification in its record: %s", answer)
 		case int64:
 			problems[i] = [...]error{ErrNotClaimed, nil, ErrUndone}[answer]
 		}

@@ -97,7 +97,7 @@ func (r *Shard) Letter(ctx context.Context, id string) (*Letter, error) {
 		return nil, ErrNoLetter
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dead letter: %w", err)
+		return nil, fmt.Errorf("read the dead letter: %w", err)
 	}
 	return readLetter(text)
 }
@@ -139,7 +139,7 @@ func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (lett
 	for len(letters) < limit {
 		fields, then, err := r.client.HScan(ctx, r.Key("letters"), at, "", int64(limit)).Result()
 		if err != nil {
-			return nil, "", fmt.Errorf("dead letters: %w", err)
+			return nil, "", fmt.Errorf("read the dead letters: %w", err)
 		}
 		for i := 1; i < len(fields); i += 2 {
 			l, err := readLetter([]byte(fields[i]))

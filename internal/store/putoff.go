@@ -50,7 +50,7 @@ type Attempt struct {
 
 // ErrNotRecorded means that the record or the counts cannot be updated, for example because a key has
 // another type. The job stays claimed.
-var ErrNotRecorded = errors.New("record of a notification")
+var ErrNotRecorded = errors.New("the record of the notification cannot be updated")
 
 // PutOff returns the job to its queue for later. It fails with ErrNotClaimed or ErrNotRecorded.
 func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {

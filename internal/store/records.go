@@ -237,7 +237,7 @@ func (r *Records) countsOf(ctx context.Context, before func(redis.Pipeliner, *Sh
 		before(pipe, s)
 		counts := s.CountsOn(ctx, pipe)
 		if _, err := pipe.Exec(ctx); err != nil {
-			return Counts{}, fmt.Errorf("counts of notifications: %w", err)
+			return Counts{}, fmt.Errorf("read the counts of notifications: %w", err)
 		}
 		sums, err := counts()
 		if err == nil {

@@ -132,7 +132,7 @@ func (r *Records) find(ctx context.Context, ref Ref, sees func(app string) bool)
 		fields, err := r.client.HMGet(ctx, at.Key("id:"+ref.ID), "state", "of").Result()
 		switch {
 		case err != nil:
-			return none, "", "", fmt.Errorf("record of a notification: %w", err)
+			return none, "", "", fmt.Errorf("read the record of a notification: %w", err)
 		case fields[0] == nil:
 			return none, "", "", ErrUnknownID
 		}

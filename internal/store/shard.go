@@ -104,7 +104,7 @@ func (r *Shard) run(ctx context.Context, op, id string, args ...any) ([]any, err
 	argv := append([]any{op, id, now.UnixMilli(), r.retention.Milliseconds()}, args...)
 	reply, err := recordsScript.Run(ctx, r.client, keys, argv...).Slice()
 	if err != nil {
-		return nil, fmt.Errorf("record of a notification: %s: %w", op, err)
+		return nil, fmt.Errorf("change the record of a notification: %s: %w", op, err)
 	}
 	return reply, nil
 }
@@ -215,7 +215,7 @@ func (r *Shard) Lookup(ctx context.Context, id string) (*Record, error) {
 func readRecord(all *redis.MapStringStringCmd) (*Record, error) {
 	fields, err := all.Result()
 	if err != nil {
-		return nil, fmt.Errorf("record of a notification: %w", err)
+		return nil, fmt.Errorf("read the record of a notification: %w", err)
 	}
 	if len(fields) == 0 {
 		return nil, ErrUnknownID
@@ -238,7 +238,7 @@ func readRecord(all *redis.MapStringStringCmd) (*Record, error) {
 		rec.FirstAttempt = rec.Ended
 	}
 	if rec.Outcomes, err = decodeOutcomes(fields["outcomes"], fields["sent"]); err != nil {
-		return nil, fmt.Errorf("record of a notification: %w", err)
+		return nil, fmt.Errorf("read the record of a notification: %w", err)
 	}
 	return rec, nil
 }
@@ -300,7 +300,7 @@ func readCounts(fields map[string]string, letters int64) (Counts, error) {
 	for name, text := range fields {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return Counts{}, fmt.Errorf("counts of notifications: %s: %w", name, err)
+			return Counts{}, fmt.Errorf("read the counts of notifications: %s: %w", name, err)
 		}
 		if rest, ok := strings.CutPrefix(name, "dropped:"); ok {
 			what, app, _ := strings.Cut(rest, ":")

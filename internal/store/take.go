@@ -401,7 +401,7 @@ func (r *Shard) ClaimNotes(ctx context.Context, limit int) (taken []*Taken, more
 		t := &Taken{at: r, ID: reply[i], note: reply[i+1]}
 		if err := json.Unmarshal([]byte(t.note), t); err != nil {
 			_, dropped := DeleteNotes(ctx, []*Taken{t})
-			errs = append(errs, fmt.Errorf("note of a notification that was taken from the queue: %w", err), dropped)
+			errs = append(errs, fmt.Errorf("read the note of a notification that was taken from the queue: %w", err), dropped)
 			continue
 		}
 		taken = append(taken, t)
@@ -413,7 +413,7 @@ func (r *Shard) ClaimNotes(ctx context.Context, limit int) (taken []*Taken, more
 func (r *Shard) onNotes(ctx context.Context, op string, args ...any) ([]string, error) {
 	reply, err := takenScript.Run(ctx, r.client, r.takenKeys(), append([]any{op}, args...)...).StringSlice()
 	if err != nil {
-		return nil, fmt.Errorf("notes of notifications that were taken from the queue: %w", err)
+		return nil, fmt.Errorf("process the notes of notifications that were taken from the queue: %w", err)
 	}
 	return reply, nil
 }

@@ -150,7 +150,7 @@ func TestCertificateFormsAreNamed(t *testing.T) {
 		{"both.pem", "", "", "set key_file to its output, or set password_file"},
 		{"cert.pem", "public.pem", "", "public.pem: holds a public key"},
 		{"cert.pem", "ca.pem", "", "ca.pem: holds a certificate"},
-		{"cert.pem", "ca.key", "", "belongs to another private key"},
+		{"cert.pem", "ca.key", "", "does not fit the configured private key"},
 		{"key.pem", "", "", "holds no certificate in PEM"},
 		{"ca.srl", "", "", "neither PEM nor a .p12"},
 	} {

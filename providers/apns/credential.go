@@ -75,7 +75,7 @@ func loadCertificate(c Config) (tls.Certificate, error) {
 	}
 	chain := keyfile.Chain(private, certificates)
 	if chain == nil {
-		return tls.Certificate{}, fmt.Errorf("certificate_file: %s belongs to another private key than the one configured", c.CertificateFile)
+		return tls.Certificate{}, fmt.Errorf("certificate_file: %s does not fit the configured private key", c.CertificateFile)
 	}
 	leaf := chain[0]
 	if time.Now().After(leaf.NotAfter) {

@@ -179,7 +179,7 @@ func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) 
 	case at.host == push.RemovedHost:
 		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, which the browser uses for ended subscriptions", push.RemovedHost))
 	case !push.HostAmong(s.hosts, at.host):
-		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not allowed by hosts of the configuration", at.host))
+		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not allowed by the configuration's hosts", at.host))
 	}
 	to, err := parseReceiver(t.Keys)
 	if err != nil {

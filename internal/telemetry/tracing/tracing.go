@@ -51,13 +51,13 @@ const (
 func Start(ctx context.Context, o Options) (*Tracing, error) {
 	otlp, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
+		return nil, fmt.Errorf("start tracing: %w", err)
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "pushpace"), attribute.String("service.version", o.Version)),
 		resource.WithFromEnv())
 	if err != nil {
-		return nil, fmt.Errorf("trace: describe this process: %w", err)
+		return nil, fmt.Errorf("start tracing: describe this process: %w", err)
 	}
 	provider := sdk.NewTracerProvider(
 		sdk.WithResource(about),
