@@ -72,7 +72,7 @@ func echoes(t *testing.T, p *Proxy) {
 	}
 }
 
-func TestProxyByTLS(t *testing.T) {
+func TestTLSProxyNeedsKnownAuthority(t *testing.T) {
 	t.Parallel()
 	certificate, ca, err := standin.NewCertificate()
 	must(t, err)
@@ -90,7 +90,7 @@ func TestProxyByTLS(t *testing.T) {
 	echoes(t, p)
 }
 
-func TestProxyBySOCKS5(t *testing.T) {
+func TestSOCKS5ProxyConnects(t *testing.T) {
 	t.Parallel()
 	to := echo(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -135,7 +135,7 @@ func serveSOCKS5(conn net.Conn, to string) {
 }
 
 // If a proxy does not connect, nothing was sent, and the error repeats no text of the proxy.
-func TestProxyThatDoesNotConnect(t *testing.T) {
+func TestUnconnectedProxyMeansNothingSent(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"
 	for name, answer := range map[string]string{

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-func TestTransportOutcome(t *testing.T) {
+func TestTransportOutcomeByError(t *testing.T) {
 	t.Parallel()
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestDemoMix(t *testing.T) {
+func TestDemoMixIsValid(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, p := range demoMix() {
@@ -22,7 +22,7 @@ func TestDemoMix(t *testing.T) {
 	}
 }
 
-func TestAccount(t *testing.T) {
+func TestAccountFindsLosses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		accepted, delivered, malformed int64
@@ -48,7 +48,7 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-func TestDemoConfig(t *testing.T) {
+func TestDemoConfigUsesOnlyNamedRedis(t *testing.T) {
 	t.Parallel()
 	cfg, err := demoConfig("", []string{"PUSHPACE_REDIS__ADDRESS=10.0.0.1:6379", "PUSHPACE_LIMITS__DEFAULT__MIN_GAP=9s"})
 	if err != nil || cfg.Redis.Address.Mode != "embedded" || cfg.Limits.Default.MinGap != time.Second {

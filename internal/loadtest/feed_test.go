@@ -16,7 +16,7 @@ import (
 
 // The feeder enqueues the whole plan even if notifications are lost, so that the judge counts the
 // losses.
-func TestFeederGoesOnAfterLosses(t *testing.T) {
+func TestFeederContinuesAfterLosses(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(p plan, i int) bool{
 		"one":                  func(_ plan, i int) bool { return i == 4 },

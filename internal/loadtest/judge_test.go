@@ -32,7 +32,7 @@ func take(l *log, i int, at time.Time) {
 
 func judged(l *log, admitted map[string]time.Time) verdict { return l.judge(admitted, l.several(), 0) }
 
-func TestJudgeOfAGoodLog(t *testing.T) {
+func TestJudgeAcceptsGoodLog(t *testing.T) {
 	t.Parallel()
 	l, admitted := goodLog()
 	v := judged(l, admitted)
@@ -78,7 +78,7 @@ func TestJudgeFindsFaults(t *testing.T) {
 }
 
 // The plan puts off two of ten notifications, and sends each user at least one.
-func TestPlan(t *testing.T) {
+func TestPlanPutsOffTwoOfTen(t *testing.T) {
 	t.Parallel()
 	p := newPlan(1000, 0)
 	var got [1000]int

@@ -177,7 +177,7 @@ func TestLargeDeadLettersAreBoundedByBytes(t *testing.T) {
 }
 
 // A record lasts no longer than the retention even if the producer's clock is ahead.
-func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
+func TestRecordAcceptedInFutureLastsRetention(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := newLetterbox(t, client, store.Bounds{})

@@ -14,7 +14,7 @@ import (
 
 // The newest notification takes the claim. Each call names the elder if Collapse has ended it. At
 // its next call, an older notification that is in flight or never had the claim is not the newest.
-func TestCollapse(t *testing.T) {
+func TestCollapseKeepsNewest(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0).WithShards(1)
 		at := storetest.First(t, store.NewRecords(client, prefix, 0).WithShards(1))

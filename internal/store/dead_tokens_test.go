@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestDeadTokens(t *testing.T) {
+func TestDeadTokensAreReturnedUntilAcknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		reports, ctx := store.NewDeadTokens(store.NewRecords(client, "", 0).WithShards(1), 0), t.Context()

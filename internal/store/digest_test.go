@@ -187,7 +187,7 @@ func TestDigestKeepsTitlesAndNewest(t *testing.T) {
 }
 
 // Take refuses a carrier, unless the option Carriers allows the loss of its joined notifications.
-func TestTakeCarrier(t *testing.T) {
+func TestTakeRefusesCarrier(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0).WithShards(1)
 		records := store.NewRecords(client, prefix, 0).WithShards(1)

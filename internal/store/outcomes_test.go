@@ -16,7 +16,7 @@ import (
 
 // An event with unreadable targets is returned without targets, and does not block the other
 // events.
-func TestUnreadableEventKeepsOthers(t *testing.T) {
+func TestUnreadableTargetsKeepEvents(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		for i, targets := range []string{`[{"kind":"delivered"}]`, `[{`, "", `[]`} {

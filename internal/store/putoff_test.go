@@ -112,7 +112,7 @@ func TestPullParksJobsOfFullUserQueue(t *testing.T) {
 
 // While Redis refuses writes, PutOff fails as a whole. The attempt is recorded once PutOff
 // succeeds.
-func TestPutOffWhileRedisRefuses(t *testing.T) {
+func TestPutOffFailsWhileRedisRefuses(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	at := storetest.First(t, store.NewRecords(client, "", 0))
@@ -135,7 +135,7 @@ func TestPutOffWhileRedisRefuses(t *testing.T) {
 
 // A job that PutOff parks returns when one of its names has room. When its time is up, it returns
 // without room.
-func TestPutOffParks(t *testing.T) {
+func TestParkedJobReturnsWithRoomOrInTime(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))

@@ -6,7 +6,7 @@ import (
 )
 
 // readReturn reads stored Returns, and rejects other text.
-func TestReadReturn(t *testing.T) {
+func TestReadReturnRejectsOtherText(t *testing.T) {
 	t.Parallel()
 	for _, why := range WaitReasons {
 		want := Return{Why: why, Key: "apns/shop", Detail: "wrong \"type\": <&>\n", After: 9123456 * time.Microsecond, First: time.Date(2026, 11, 20, 19, 0, 0, 0, time.UTC)}

@@ -56,7 +56,7 @@ func TestWithdrawIsBounded(t *testing.T) {
 }
 
 // Notifications are accepted and taken while the key of their user's set has another type.
-func TestAcceptWithWrongTypeWaits(t *testing.T) {
+func TestWrongTypeOfWaitsIsIgnored(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		all, err := store.NewRecords(client, "", 0).WithShards(1).All(t.Context())

@@ -130,7 +130,7 @@ func TestCertificateFormsAreRead(t *testing.T) {
 	}
 }
 
-func TestCertificateFormsAreNamed(t *testing.T) {
+func TestErrorReportsWrongCertificateForm(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 	s.export("p.p12", canary)
@@ -184,7 +184,7 @@ func TestCommandConvertsP12(t *testing.T) {
 }
 
 // Errors name the form of a file that is not a .p8.
-func TestKeyFormsAreNamed(t *testing.T) {
+func TestErrorReportsWrongKeyForm(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 	s.run("genpkey", "-algorithm", "RSA", "-out", "rsa.p8")

@@ -144,7 +144,7 @@ func TestClassifyDelays(t *testing.T) {
 
 // A push goes over another connection if the server refuses its stream. If the stream breaks, or
 // its connection ends, APNs may have accepted the push.
-func TestNotProcessed(t *testing.T) {
+func TestOnlyRefusedStreamIsUnprocessed(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{
 		io.EOF: false, io.ErrUnexpectedEOF: false,

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
-func TestConfigValidate(t *testing.T) {
+func TestConfigErrorReportsFaultyKeys(t *testing.T) {
 	t.Parallel()
 	key := Config{Topic: "com.example.shop", KeyFile: "k.p8", KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
 	cert := Config{Topic: "com.example.shop", CertificateFile: "c.p12", PasswordFile: "p"}
@@ -45,7 +45,7 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-func TestConfigHost(t *testing.T) {
+func TestConfigHostFollowsEnvironment(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]Config{
 		apns2.HostProduction:     {},
@@ -58,7 +58,7 @@ func TestConfigHost(t *testing.T) {
 	}
 }
 
-func TestErrorNamesTheKeyAtFault(t *testing.T) {
+func TestSenderErrorReportsFaultyKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	junk := filepath.Join(dir, "junk.pem")

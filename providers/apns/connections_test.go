@@ -32,7 +32,7 @@ func burst(t *testing.T, sender *apns.Sender, n int) map[providers.Kind]int {
 	return kinds
 }
 
-func TestBurstBeyondTheStreams(t *testing.T) {
+func TestBurstUsesFewConnections(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{Streams: 8, Latency: standin.Latency{Typical: time.Millisecond}})
 	sender := newSender(t, credentials(t, server))
@@ -65,7 +65,7 @@ func TestShutdownAnswerOpensNewConnection(t *testing.T) {
 }
 
 // A first push without an answer delays the next push by a second only.
-func TestFirstPushWithoutAnswer(t *testing.T) {
+func TestUnansweredPushDelaysNextBySecond(t *testing.T) {
 	t.Parallel()
 	accepted := make(chan struct{}, 2)
 	server := newServer(t, apnstest.Options{Ledger: standin.NewLedger(func(standin.Entry) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/keyfile"
 )
 
-func TestRefresh(t *testing.T) {
+func TestRefreshRenewsOldTokenOnly(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	for _, c := range []struct {
@@ -55,7 +55,7 @@ func writeKey(t *testing.T) string {
 	return name
 }
 
-func TestSendersShareAKey(t *testing.T) {
+func TestSendersWithSameKeyShareToken(t *testing.T) {
 	t.Parallel()
 	config := Config{KeyFile: writeKey(t), KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
 	load := func(c Config) *key {

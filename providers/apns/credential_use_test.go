@@ -152,7 +152,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 }
 
 // Pushes in flight end over the old connection when the credential changes.
-func TestReloadUnderLoad(t *testing.T) {
+func TestReloadKeepsPushesInFlight(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 5 * time.Millisecond}})
 	config, err := server.WriteCertificate(t.TempDir())

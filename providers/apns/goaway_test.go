@@ -60,7 +60,7 @@ const heldFor = 300 * time.Millisecond
 
 // A push that APNs took without an answer is ambiguous. Only an ambiguous push can be sent twice,
 // with the same apns-id. A push that APNs did not process goes over another connection.
-func TestGoAwayWithoutAnswers(t *testing.T) {
+func TestOnlyAmbiguousPushIsSentTwice(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []standin.Fault{standin.GoAway, standin.Close, standin.GoAwayUnprocessed} {
 		t.Run(fault.String(), func(t *testing.T) {

@@ -66,7 +66,7 @@ func harmless(t *testing.T, o providers.Outcome, secrets ...string) {
 	}
 }
 
-func TestSendWhatTheServerDidNotProcess(t *testing.T) {
+func TestUnprocessedPushIsSentAgain(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
@@ -89,7 +89,7 @@ func TestSendWhatTheServerDidNotProcess(t *testing.T) {
 	}
 }
 
-func TestSendSince(t *testing.T) {
+func TestDeadTokenOutcomeHasSince(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
@@ -100,7 +100,7 @@ func TestSendSince(t *testing.T) {
 	}
 }
 
-func TestSendWhatGoesOut(t *testing.T) {
+func TestSentPushHasIDAndPayload(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
@@ -122,7 +122,7 @@ func TestSendWhatGoesOut(t *testing.T) {
 	}
 }
 
-func TestSendRefusesLocally(t *testing.T) {
+func TestBadTargetIsRefusedWithoutRequest(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
@@ -148,7 +148,7 @@ func TestSendRefusesLocally(t *testing.T) {
 	}
 }
 
-func TestSendWithWrongCredentials(t *testing.T) {
+func TestWrongCredentialsAreMisconfigured(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	right := credentials(t, server)

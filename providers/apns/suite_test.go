@@ -16,7 +16,7 @@ import (
 
 func TestSuite(t *testing.T) { providertest.Test(t, harness) }
 
-func TestProxy(t *testing.T) { providertest.TestProxy(t, harness) }
+func TestSuiteBehindProxy(t *testing.T) { providertest.TestProxy(t, harness) }
 
 func harness(t *testing.T) providertest.Harness {
 	server := newServer(t, apnstest.Options{})

@@ -12,7 +12,7 @@ import (
 )
 
 // The outcome of an answer about a topic names the topic, if only some of the app's pushes have it.
-func TestAnswerAboutTopicNamesIt(t *testing.T) {
+func TestOutcomeReportsRefusedTopic(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	config := credentials(t, server)

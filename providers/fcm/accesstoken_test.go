@@ -124,7 +124,7 @@ func TestAccessTokenOutlivesTroubleAtTheEndpoint(t *testing.T) {
 	})
 }
 
-func TestAccessTokenIsAskedForOnce(t *testing.T) {
+func TestConcurrentGetsShareFetch(t *testing.T) {
 	testKey()
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{takes: time.Second}
@@ -140,7 +140,7 @@ func TestAccessTokenIsAskedForOnce(t *testing.T) {
 	})
 }
 
-func TestAccessTokenWithinTheContext(t *testing.T) {
+func TestGetEndsWithContext(t *testing.T) {
 	testKey()
 	synctest.Test(t, func(t *testing.T) {
 		s := newTokens(t, &endpoint{takes: time.Hour})
@@ -165,7 +165,7 @@ func TestAccessTokenWithinTheContext(t *testing.T) {
 	})
 }
 
-func TestDropSparesANewerAccessToken(t *testing.T) {
+func TestDropKeepsNewerAccessToken(t *testing.T) {
 	testKey()
 	synctest.Test(t, func(t *testing.T) {
 		s := newTokens(t, &endpoint{})

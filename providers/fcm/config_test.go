@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/providers/providertest"
 )
 
-func TestConfigFaults(t *testing.T) {
+func TestConfigErrorReportsFaultyKeys(t *testing.T) {
 	t.Parallel()
 	bad := fcm.Config{ProjectID: "a/b", Endpoint: "http://user:secret@host", Timeout: -1}
 	err := bad.Validate()
@@ -37,7 +37,7 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-func TestNewFaults(t *testing.T) {
+func TestSenderErrorReportsFaultyFile(t *testing.T) {
 	t.Parallel()
 	server, good := start(t, fcmtest.Options{})
 	defer func() { _ = server.Close() }()

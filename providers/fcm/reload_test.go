@@ -60,7 +60,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 
 // While the token endpoint is down, a new key is used unchecked, and the old key's token stays in
 // use.
-func TestReloadWhileTheTokenEndpointIsDown(t *testing.T) {
+func TestReloadWithoutTokenEndpointUsesNewKey(t *testing.T) {
 	t.Parallel()
 	server, cfg := start(t, fcmtest.Options{})
 	t.Cleanup(func() { _ = server.Close() })
@@ -83,7 +83,7 @@ func TestReloadWhileTheTokenEndpointIsDown(t *testing.T) {
 	}
 }
 
-func TestDryRun(t *testing.T) {
+func TestDryRunOnlyValidates(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan []byte, 1)
 	server, cfg := start(t, fcmtest.Options{Seen: func(body []byte) { arrived <- body }})

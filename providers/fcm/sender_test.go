@@ -94,7 +94,7 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 }
 
 // A push to a FID has it in fid, and FCM's answers have the same outcomes as for a token.
-func TestSendToFID(t *testing.T) {
+func TestFIDHasOutcomesOfToken(t *testing.T) {
 	t.Parallel()
 	server, sender := started(t, fcmtest.Options{})
 	send := func(fid string) providers.Outcome {
@@ -147,7 +147,7 @@ func isRendering(t *testing.T, n *push.Notification, at time.Time, got string) b
 	return got == `{"message":`+string(m.JSON)+`}`
 }
 
-func TestAccessTokenThatNeverWorked(t *testing.T) {
+func TestRefusedNewAccessTokenIsMisconfigured(t *testing.T) {
 	t.Parallel()
 	server, sender := started(t, fcmtest.Options{})
 	server.Respond("token", standin.Answer{Status: http.StatusUnauthorized}, standin.Answer{Status: http.StatusUnauthorized})
@@ -157,7 +157,7 @@ func TestAccessTokenThatNeverWorked(t *testing.T) {
 	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Delivered, providers.OK, providers.NoConcern)
 }
 
-func TestTokenEndpoint(t *testing.T) {
+func TestTokenEndpointFailureSendsNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
@@ -196,7 +196,7 @@ func TestTokenEndpoint(t *testing.T) {
 	}
 }
 
-func TestWrongSurroundings(t *testing.T) {
+func TestWrongSetupDeliversNothing(t *testing.T) {
 	t.Parallel()
 	server, good := start(t, fcmtest.Options{})
 	defer func() { _ = server.Close() }()
@@ -255,7 +255,7 @@ func pkcs8(t *testing.T, key *rsa.PrivateKey) string {
 }
 
 // A broken server's answer leads to no second request, although the SDK would repeat most requests.
-func TestBrokenAnswers(t *testing.T) {
+func TestBrokenAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	half := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -339,7 +339,7 @@ func serve(t *testing.T, cfg *fcm.Config, http1 bool, handler http.HandlerFunc) 
 	})
 }
 
-func TestCloseWaitsForThePushesUnderWay(t *testing.T) {
+func TestCloseWaitsForPushesInFlight(t *testing.T) {
 	t.Parallel()
 	server, sender := started(t, fcmtest.Options{Latency: standin.Latency{Typical: 100 * time.Millisecond}})
 	outcome := make(chan providers.Outcome, 1)
@@ -358,7 +358,7 @@ func TestCloseWaitsForThePushesUnderWay(t *testing.T) {
 	}
 }
 
-func TestSenderWithoutToken(t *testing.T) {
+func TestTargetWithoutTokenIsRejected(t *testing.T) {
 	t.Parallel()
 	_, sender := started(t, fcmtest.Options{})
 	want(t, sender.Send(t.Context(), note(), target(""), providers.Departure{}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestByToken(t *testing.T) {
+func TestByTokenReadsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		token string
@@ -37,7 +37,7 @@ func TestByToken(t *testing.T) {
 	}
 }
 
-func TestScriptOrder(t *testing.T) {
+func TestScriptPrefersRespond(t *testing.T) {
 	t.Parallel()
 	var s Script
 	next := func(token string, want int) {
@@ -57,7 +57,7 @@ func TestScriptOrder(t *testing.T) {
 	next("aa", 0)
 }
 
-func TestNotificationID(t *testing.T) {
+func TestNotificationIDIsFoundAtAnyDepth(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{
 		`{"aps":{},"pushpace_id":"n1"}`:                          "n1",
@@ -74,7 +74,7 @@ func TestNotificationID(t *testing.T) {
 	}
 }
 
-func TestLinesReadBack(t *testing.T) {
+func TestLedgerLinesRoundTrip(t *testing.T) {
 	t.Parallel()
 	var buf bytes.Buffer
 	ledger := NewLedger(Lines(&buf))

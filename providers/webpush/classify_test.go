@@ -15,7 +15,7 @@ const (
 	googlePage     = "<HTML>\n<HEAD>\n<TITLE>UnauthorizedRegistration</TITLE>\n</HEAD>\n<BODY></BODY></HTML>"
 )
 
-func TestAnswersOfTheServices(t *testing.T) {
+func TestClassifyAnswersOfServices(t *testing.T) {
 	t.Parallel()
 	header := func(pairs ...string) http.Header {
 		h := http.Header{}
@@ -98,7 +98,7 @@ func TestAnswersOfTheServices(t *testing.T) {
 }
 
 // The outcome has the service's ID of a message, but not the message's URL.
-func TestMessageIDs(t *testing.T) {
+func TestMessageIDLeavesOutURL(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ field, value, want string }{
 		{"apns-id", "8DB14AFF", "8DB14AFF"}, {"X-WNS-MSG-ID", "4D1A", "4D1A"},
@@ -112,7 +112,7 @@ func TestMessageIDs(t *testing.T) {
 	}
 }
 
-func TestMismatchedKeys(t *testing.T) {
+func TestMismatchAnswersAreDetected(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		service push.Platform

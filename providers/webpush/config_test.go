@@ -10,7 +10,7 @@ func validConfig() Config {
 	return Config{Subject: "mailto:push@example.com", PrivateKeyFile: "vapid.pem"}
 }
 
-func TestConfigFaults(t *testing.T) {
+func TestConfigErrorReportsFaultyKeys(t *testing.T) {
 	t.Parallel()
 	subject := func(s string) func(*Config) { return func(c *Config) { c.Subject = s } }
 	hosts := func(h ...string) func(*Config) { return func(c *Config) { c.Hosts = h } }

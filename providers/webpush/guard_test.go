@@ -148,7 +148,7 @@ func TestUnknownHostReachesNoInternalAddress(t *testing.T) {
 
 // Without the guard the same names lead to internal addresses: the test above would detect a
 // missing guard.
-func TestUnguardedNamesReachInside(t *testing.T) {
+func TestUnguardedNamesReachInternalAddress(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
 	must(t, server.Close())
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
@@ -165,7 +165,7 @@ func TestUnguardedNamesReachInside(t *testing.T) {
 }
 
 // A redirect is an answer, and is not followed.
-func TestNoRedirect(t *testing.T) {
+func TestRedirectIsNotFollowed(t *testing.T) {
 	in := newInside(t)
 	h := newHostileServer(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:"+strconv.Itoa(in.port)+"/", http.StatusFound)

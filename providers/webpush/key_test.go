@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-func TestKeyFormats(t *testing.T) {
+func TestParseKeyReadsAllFormats(t *testing.T) {
 	t.Parallel()
 	// The key pair of RFC 8291, appendix A, in each form.
 	const public = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8"

@@ -188,7 +188,7 @@ func TestForbiddenTargetsAreRefused(t *testing.T) {
 	}
 }
 
-func TestWrongSurroundings(t *testing.T) {
+func TestWrongSetupIsNotAmbiguous(t *testing.T) {
 	server, good := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
 	for _, c := range []struct {
@@ -269,7 +269,7 @@ func TestLatePushToUnknownHostIsNotSent(t *testing.T) {
 	delivered(t, sender.Send(t.Context(), note(), to, providers.Departure{Before: time.Now().Add(time.Minute)}))
 }
 
-func TestCheckAndFingerprint(t *testing.T) {
+func TestCheckReportsFailedHosts(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
 	sender := newSender(t, cfg)

@@ -92,7 +92,7 @@ func TestStrangersAreBounded(t *testing.T) {
 
 // A host not known to answer gets one push at a time, and all such hosts together get few. Other
 // pushes to them are retried later, and do not wait.
-func TestStrangersAreProbed(t *testing.T) {
+func TestUnknownHostIsProbedFirst(t *testing.T) {
 	t.Parallel()
 	s := newStrangers()
 	at := s.get("a.example")

@@ -35,7 +35,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-func TestProxy(t *testing.T) {
+func TestSuiteBehindProxy(t *testing.T) {
 	providertest.TestProxy(t, func(t *testing.T) providertest.Harness {
 		return harness(t, push.WebPushGoogle, webpushtest.Options{})
 	})

@@ -32,7 +32,7 @@ func claimsOf(t *testing.T, authorization string, at time.Time) jwt.MapClaims {
 	return claims
 }
 
-func TestTokenPerOriginForTwelveHours(t *testing.T) {
+func TestTokenIsReusedPerOrigin(t *testing.T) {
 	t.Parallel()
 	key, err := GenerateKey()
 	must(t, err)

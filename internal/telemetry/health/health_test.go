@@ -35,7 +35,7 @@ func get(t *testing.T, h http.Handler, path string) (int, Report) {
 
 func fine(context.Context) string { return "" }
 
-func TestReadiness(t *testing.T) {
+func TestReadinessNeedsStartAndChecks(t *testing.T) {
 	t.Parallel()
 	ended := func(context.Context) string { return "shop/apns: the certificate has ended" }
 	for name, c := range map[string]struct {
@@ -69,7 +69,7 @@ func TestReadiness(t *testing.T) {
 
 // A hanging check fails after its time-out. Requests share one probe, and the answer does not wait
 // longer.
-func TestHangingCheck(t *testing.T) {
+func TestHangingCheckFailsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var probes atomic.Int32
@@ -101,7 +101,7 @@ func TestHangingCheck(t *testing.T) {
 }
 
 // A result is reused for a second, and no longer.
-func TestAnswersAreKeptForAMoment(t *testing.T) {
+func TestCheckResultIsReusedForSecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		probes, wrong := 0, ""

@@ -26,7 +26,7 @@ func held(n int64) Backlog {
 	}
 }
 
-func TestBacklog(t *testing.T) {
+func TestBacklogMetricsShowRedisContent(t *testing.T) {
 	t.Parallel()
 	m := New(Sources{Backlog: func(context.Context) (Backlog, error) { return held(7), nil }})
 	defer m.Close()
@@ -53,7 +53,7 @@ func TestBacklog(t *testing.T) {
 }
 
 // Each master of a Cluster has a sample of each known value.
-func TestNodes(t *testing.T) {
+func TestClusterMastersHaveSamples(t *testing.T) {
 	t.Parallel()
 	of := func(nodes ...redisconn.Node) string {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestNodes(t *testing.T) {
 }
 
 // Many scrapes read Redis once per backlogFresh.
-func TestScrapesDoNotHammerRedis(t *testing.T) {
+func TestScrapesShareReadOfRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var reads int64
@@ -104,7 +104,7 @@ func TestScrapesDoNotHammerRedis(t *testing.T) {
 
 // While Redis hangs, a scrape waits at most backlogWait, reports the fault, and repeats the last
 // read until that is too old.
-func TestScrapesDoNotHangWithRedis(t *testing.T) {
+func TestScrapeEndsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Bool
@@ -140,7 +140,7 @@ func TestScrapesDoNotHangWithRedis(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfRedis(t *testing.T) {
+func TestFailedReadMeansRedisIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBacklog(func(context.Context) (Backlog, error) { return Backlog{}, errors.New("refused") }, nil)
 	if _, known, up := b.get(); known || up {

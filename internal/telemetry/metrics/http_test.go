@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestHTTP(t *testing.T) {
+func TestHTTPCountsByRoute(t *testing.T) {
 	t.Parallel()
 	m := New(Sources{})
 	mux := http.NewServeMux()

@@ -60,7 +60,7 @@ func scrape(t *testing.T, m *Metrics) string {
 	return string(text)
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsHaveConfiguredLabels(t *testing.T) {
 	t.Parallel()
 	m := New(Sources{
 		ClockOffset: func() time.Duration { return -1500 * time.Millisecond },

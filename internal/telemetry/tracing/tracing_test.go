@@ -168,7 +168,7 @@ func shipped() *push.Notification {
 }
 
 // One trace leads from the producer to the provider's answer.
-func TestFromProducerToProvider(t *testing.T) {
+func TestTraceLeadsFromProducerToProvider(t *testing.T) {
 	t.Parallel()
 	var r *receiver
 	for range 50 { // a push that finds no connection in time is admitted again
@@ -228,7 +228,7 @@ func TestFromProducerToProvider(t *testing.T) {
 
 // A notification of a producer without traces is traced from the worker on, at the configured
 // ratio.
-func TestFromTheWorkerOn(t *testing.T) {
+func TestTraceWithoutProducerBeginsAtWorker(t *testing.T) {
 	t.Parallel()
 	for ratio, want := range map[float64]int{0: 0, 1: 1} {
 		r := newReceiver(t)
@@ -243,7 +243,7 @@ func TestFromTheWorkerOn(t *testing.T) {
 }
 
 // Without a collector everything works, and the loss of spans is reported once.
-func TestCollectorAway(t *testing.T) {
+func TestLostSpansAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	r.status = http.StatusBadRequest
@@ -258,7 +258,7 @@ func TestCollectorAway(t *testing.T) {
 }
 
 // A known caller decides whether a request is recorded; otherwise the ratio does.
-func TestHTTP(t *testing.T) {
+func TestKnownCallerDecidesRecording(t *testing.T) {
 	t.Parallel()
 	const theirs = "0af7651916cd43dd8448eb211c80319c"
 	for _, c := range []struct {
@@ -291,7 +291,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-func TestTracingOff(t *testing.T) {
+func TestNilTracingDoesNothing(t *testing.T) {
 	t.Parallel()
 	var off *tracing.Tracing
 	mux := http.NewServeMux()
@@ -301,7 +301,7 @@ func TestTracingOff(t *testing.T) {
 }
 
 // A batch is one span, the parent of its jobs' spans.
-func TestManyAtOnce(t *testing.T) {
+func TestBatchIsOneSpan(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	traces := start(t, r, 1)

@@ -55,7 +55,7 @@ func client(t testing.TB, s *Server) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
 
-func TestServerRefusals(t *testing.T) {
+func TestServerRefusesLikeAPNs(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Topics: []string{Topic}})
 	c := client(t, s)
@@ -141,7 +141,7 @@ func TestServerRefusals(t *testing.T) {
 	}
 }
 
-func TestTokenUpdates(t *testing.T) {
+func TestFrequentTokenUpdateIsRefused(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -70,7 +70,7 @@ func (c *client) sendTo(project, body string) reply {
 // to returns a send request to a token.
 func to(token string) string { return fmt.Sprintf(`{"message":{"token":%q,"data":{"k":"v"}}}`, token) }
 
-func TestMessages(t *testing.T) {
+func TestInvalidMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
 	large := func(n int) string {
@@ -110,7 +110,7 @@ func TestMessages(t *testing.T) {
 
 // A message names a token or a FID. A token in fid is UNREGISTERED, as is a FID of an app that is
 // not registered; a FID in token is accepted.
-func TestAddresses(t *testing.T) {
+func TestMessageNeedsTokenOrFID(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
 	const fid = "deQ7zv1tRk2bX0mYw9sLpA"
@@ -140,7 +140,7 @@ func TestAddresses(t *testing.T) {
 }
 
 // The stand-in judges raw blocks as package push does.
-func TestFormsOfPackagePush(t *testing.T) {
+func TestServerAcceptsFormsOfPackagePush(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../push/testdata/fcm_forms.json")
 	must(t, err)
@@ -162,7 +162,7 @@ func TestFormsOfPackagePush(t *testing.T) {
 }
 
 // Every message of a project counts, unless it is answered with 429.
-func TestProjectQuota(t *testing.T) {
+func TestProjectQuotaIgnoresRefusedMessages(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{
 		Projects:     []string{DefaultProject, "second"},
@@ -198,7 +198,7 @@ func TestProjectQuota(t *testing.T) {
 }
 
 // A message that a device's quota refuses does not count.
-func TestDeviceQuotas(t *testing.T) {
+func TestMessageOverDeviceQuotaDoesNotCount(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{
 		ProjectQuota: Quota{Count: 6, Per: time.Hour},
@@ -221,7 +221,7 @@ func TestDeviceQuotas(t *testing.T) {
 	}
 }
 
-func TestScripted(t *testing.T) {
+func TestScriptedAnswersAreSent(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
 	for _, x := range []struct {

@@ -129,7 +129,7 @@ func put(r *http.Request, body []byte) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
-func TestRequestChecks(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Options{})
 	header := func(field, value string) func(*http.Request) {

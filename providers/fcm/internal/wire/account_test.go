@@ -9,7 +9,7 @@ import (
 
 // If the file is a Google file of the wrong kind, the error names the kind and the file to use
 // instead. It repeats nothing from the file.
-func TestOtherCredentialsAreNamed(t *testing.T) {
+func TestErrorReportsKindOfWrongFile(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"
 	for text, want := range map[string]string{

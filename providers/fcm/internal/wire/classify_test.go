@@ -125,7 +125,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestDescribe(t *testing.T) {
+func TestErrorHidesGoogleText(t *testing.T) {
 	t.Parallel()
 	o := Classify(ReadAnswer(400, nil, []byte(errorBody("INVALID_ARGUMENT", "secret", withField("message.android.ttl"), withField("message.<secret>"), withField("secret"))), time.Now()))
 	const want = "FCM answered 400 INVALID_ARGUMENT, message.android.ttl: the message is invalid"
