@@ -73,7 +73,7 @@ func (s *acceptances) call() (keys []string, args []any) {
 }
 
 // Read implements pipeline.Batch. If Redis refuses the batch because of a key, Read repeats the
-// command for each notification alone, because Redis may accept the other ones.
+// command for each notification alone, because Redis may accept the other notifications.
 func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := s.call()

@@ -1,4 +1,4 @@
--- owned reports whether claim holds the task. Every claim holds a key of another type, so that it
+-- owned reports whether claim holds the task. Every claim holds a key of the wrong type, so that it
 -- can be set aside.
 local function owned(task, claim)
   local its = redis.pcall('HGET', task, 'worker')

@@ -19,7 +19,7 @@ type DeadToken struct {
 	App      string   `json:"app"`
 	User     string   `json:"user"`
 	Platform Platform `json:"platform"`
-	// Token is the dead token, FID the dead Firebase Installation ID: a report has one of them.
+	// Token is the dead token, FID the dead Firebase Installation ID: a report has either.
 	Token string `json:"token,omitempty"`
 	FID   string `json:"fid,omitempty"`
 	// Reason is the provider's own code, such as "Unregistered"; for Web Push, which has no codes,

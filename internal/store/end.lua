@@ -1,7 +1,8 @@
 -- End ends jobs of a queue: active -> ended. For each job that settles, it also ends the
 -- notification as delivered at the first attempt; the other notifications have ended before.
 --
--- Its first write is a deletion, so that a Redis that is out of memory runs the rest too.
+-- Its first write is a deletion, so that a Redis that is out of memory runs the rest of the script
+-- too.
 --
 -- KEYS    active; asynq's counts of the day and in all; counts; then for each job the task and the
 --         record; if ends are reported, the prefix of their streams

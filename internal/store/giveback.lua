@@ -10,12 +10,12 @@ local active, pending, idle, tasks, last = KEYS[1], KEYS[2], KEYS[3], ARGV[1], A
 local clock = redis.call('TIME')
 local since = clock[1] .. string.format('%06d', clock[2]) .. '000' -- in ns
 local n = 0
-redis.call('LLEN', pending) -- fail before any change if the key has another type
+redis.call('LLEN', pending) -- fail before any change if the key has the wrong type
 for i = 3, #ARGV, 2 do
   local id, task = ARGV[i], tasks .. ARGV[i]
   if redis.call('EXISTS', task) == 0 then -- the job has ended
     redis.call('LREM', active, -1, id)
-  elseif owned(task, ARGV[i + 1]) and redis.call('LREM', active, -1, id) == 1 then -- LREM checks a key of another type, which every claim holds
+  elseif owned(task, ARGV[i + 1]) and redis.call('LREM', active, -1, id) == 1 then -- LREM decides for a key of the wrong type, which every claim holds
     redis.call('RPUSH', pending, id)
     redis.pcall('HSET', task, 'state', 'pending', 'last', last)
     redis.pcall('HSETNX', task, 'pending_since', since)

@@ -1,6 +1,6 @@
 -- Heartbeat records a term's heartbeat, unless the term is dead. A Redis that is out of memory does
--- not refuse its first write, and so not the later ones. A dead term is entered as dead once more:
--- jobs may have been claimed in its name since its orphans were reaped.
+-- not refuse its first write, and so none of the later writes. A dead term is entered as dead once
+-- more: jobs may have been claimed in its name since its orphans were reaped.
 --
 -- KEYS    signs: the terms, by their last heartbeat (s), and 0 for a dead one
 -- ARGV    the term; 1 for its first heartbeat; the silence after which a term is dead (s); 1 to look for dead

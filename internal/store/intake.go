@@ -35,8 +35,8 @@ type Intake struct {
 	queues []string
 }
 
-// Intakes returns one Intake for all queues; on a Cluster one for each, as each queue lies in its
-// own hash slot.
+// Intakes returns one Intake for all queues; on a Cluster one Intake for each queue, as each queue
+// lies in its own hash slot.
 func Intakes(client redis.UniversalClient) []*Intake {
 	if _, cluster := pipeline.OfCluster(client); !cluster {
 		return []*Intake{{client, shard.Queues}}

@@ -14,7 +14,7 @@ import (
 //	last    the last Return, in JSON; back is its instant (us); failed counts the failures
 //	parked  of a parked job: the NAME and the member of parked:NAME
 //
-// and, beside asynq's sets,
+// and, besides asynq's sets,
 //
 //	due           sorted set: when delayed jobs are due, in us. asynq's scheduled and retry
 //	              have whole seconds, rounded up. An entry without a job is ignored.
@@ -59,7 +59,7 @@ type Unfit struct {
 }
 
 // readMessage is Lua. read returns a task's message; false if there is none, the length of a
-// message that is too long, and -1 for a key of another type. While a Cluster's slot migrates, a
+// message that is too long, and -1 for a key of the wrong type. While a Cluster's slot migrates, a
 // task may already be on another master: then the script fails.
 const readMessage = `
 local function read(key, longest)

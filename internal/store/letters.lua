@@ -3,11 +3,11 @@
 --
 --   letters:APP               sorted set: the IDs, by when each was kept (us)
 --   letters_of                hash: the APP of each letter by ID
---   letter_bytes:APP          count: the size of all of them
+--   letter_bytes:APP          count: the size of all letters in bytes
 --   dropped:dead_letters:APP  count: letters deleted because of the bound
 
--- forgetLetter deletes a dead letter, and returns whether there was one. The ID's letter may be
--- another app's.
+-- forgetLetter deletes a dead letter, and returns whether there was one. The letter with that ID
+-- may belong to a different app.
 local function forgetLetter(letters, counts, id)
   local app = redis.call('HGET', letters .. '_of', id)
   if app then

@@ -16,7 +16,7 @@ import (
 //	"pause":SELECTOR          an operator's pause
 //	"quota":KEY               a quota or a throughput
 //
-// or several of these names, separated by tabs: it has room if one of them has.
+// or several of these names, separated by tabs: the joined name has room if one of its names has.
 
 const (
 	parkedByPause = `"pause":`
@@ -60,7 +60,7 @@ const MinParkTime = time.Hour
 func DrawParkTime() time.Duration { return MinParkTime + rand.N(MinParkTime/4) }
 
 // parkAs is Lua. parkedAs returns the value of a task's field parked; parkAs records a parked job,
-// and returns false if the key has another type.
+// and returns false if the key has the wrong type.
 const parkAs = `
 local function parkedAs(name, place) return name .. '\n' .. place end
 local function parkAs(prefix, names, name, place)

@@ -4,7 +4,7 @@
 -- KEYS    for each queue pending, scheduled, groups, paused
 -- ARGV    the most tasks of each place; the longest message to read; then for each queue the prefix of
 --         its keys, and how many pending and scheduled tasks to skip
--- answer  the error of a key of another type, '' for none; then for each task the number of its
+-- answer  the error of a key of the wrong type, '' for none; then for each task the number of its
 --         queue, its place, its ID and its message as readMessage returns it, '' for none
 -- caller  Intake.Peek
 -- repeat  as often as wanted
@@ -12,7 +12,7 @@ local most, longest, answer, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), {''},
 if redis.call('EXISTS', unpack(KEYS)) == 0 then return answer end
 local now = redis.call('TIME')[1]
 
-local function list(...) -- after a key of another type, the next keys are read
+local function list(...) -- after a key of the wrong type, the next keys are read
   local found = redis.pcall(...)
   if not found.err then return found end
   answer[1] = found.err

@@ -26,7 +26,7 @@ local names, parkedOf, idle = KEYS[7], KEYS[8], KEYS[9]
 local tasks, most, longest, claim, stay, channel, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, -1} end
 redis.call('SETRANGE', KEYS[10], 0, '')
-redis.call('LLEN', pending) -- fail before any change if a key has another type
+redis.call('LLEN', pending) -- fail before any change if a key has the wrong type
 redis.call('LLEN', active)
 for set = 4, 6 do redis.call('ZCARD', KEYS[set]) end
 local clock = redis.call('TIME')

@@ -21,7 +21,7 @@ if not owned(task, claim) then return 0 end
 -- A Redis that is out of memory runs a script to its end if its first write is a deletion. An
 -- attempt must be recorded even then.
 if attempt ~= '' then redis.pcall('HDEL', record, '') end
-redis.call('ZCARD', retry) -- fail before any change if a key has another type
+redis.call('ZCARD', retry) -- fail before any change if a key has the wrong type
 redis.call('ZCARD', delayed)
 redis.call('LLEN', active)
 redis.call('SCARD', names)

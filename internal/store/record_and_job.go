@@ -40,7 +40,7 @@ type recordAndJob struct {
 }
 
 // readRecordsAndJobs reads the records of notifications and the jobs of waiting ones, in three round trips.
-// A job's message is empty if its key has another type or the message is too long.
+// A job's message is empty if its key has the wrong type or the message is too long.
 func (r *Shard) readRecordsAndJobs(ctx context.Context, ids []string) []recordAndJob {
 	all := make([]recordAndJob, len(ids))
 	pipe := r.client.Pipeline()

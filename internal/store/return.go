@@ -57,7 +57,7 @@ const (
 	Panicked        WaitReason = "panicked"         // processing it panicked
 	Crashed         WaitReason = "crashed"          // its worker died or stopped
 	Crowded         WaitReason = "crowded"          // it is parked, as its user's queue is full
-	Unreadable      WaitReason = "unreadable"       // another version wrote its last Return
+	Unreadable      WaitReason = "unreadable"       // a different version wrote its last Return
 )
 
 // WaitReasons lists all reasons.

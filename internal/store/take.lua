@@ -7,7 +7,7 @@
 --         streams
 -- ARGV    now, retention and grace (ms); the numbers of queues and notifications; the number of
 --         values of each notification, then these: ID, the number of its queue, SHA-1 of asynq's
---         message, the record's outcomes, how many others its push includes, note, then an end
+--         message, the record's outcomes, how many notifications joined it, note, then an end
 -- answer  for each notification 1 if it is taken, by this call or an earlier one with an answer that was
 --         lost; 0 if it is skipped; 2 if the caller has to ask again, so that this call does not take
 --         too long; or the error of its own keys
@@ -32,7 +32,7 @@ local function take(i)
   local record, task, place = KEYS[first + 2 * i - 1], KEYS[first + 2 * i], 6 + width * (i - 1)
   local id, queue, message, outcomes, told, note = unpack(ARGV, place + 1, place + 6)
   if redis.call('HGET', notes, id) == note then return 1 end -- repeated after a lost reply
-  redis.call('ZSCORE', due, id) -- fail before any change if the key has another type
+  redis.call('ZSCORE', due, id) -- fail before any change if the key has the wrong type
   local job = redis.call('HMGET', task, 'state', 'msg')
   local known = redis.call('HMGET', record, 'state', 'outcomes', 'told')
   if known[1] ~= 'waiting' or (known[2] or '') ~= outcomes or (known[3] or '0') ~= told then return 0 end

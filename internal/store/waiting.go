@@ -202,7 +202,7 @@ func queuedWithIDs(ids []string) []Queued {
 }
 
 // messagesScript returns each job's message, last Return and field parked: nothing for a job that
-// has ended, and an empty message if it is too long or the key has another type.
+// has ended, and an empty message if it is too long or the key has the wrong type.
 //
 // KEYS  the tasks
 // ARGV  the longest message to read

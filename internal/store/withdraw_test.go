@@ -55,7 +55,7 @@ func TestWithdrawIsBounded(t *testing.T) {
 	})
 }
 
-// Notifications are accepted and taken while the key of their user's set has another type.
+// Notifications are accepted and taken while the key of their user's set has the wrong type.
 func TestWrongTypeOfWaitsIsIgnored(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -7,8 +7,8 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// Check checks the credential and the way to APNs without a notification. APNs itself judges a key
-// only by a notification.
+// Check checks the credential and the connection to APNs without a notification. APNs itself judges
+// a key only by a notification.
 func (s *Sender) Check(ctx context.Context) providers.Reached {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
