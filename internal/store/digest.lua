@@ -11,7 +11,7 @@
 --   title2 title3  the titles of the first two of these
 --   newest         the JSON of the joined notification that was accepted last, newest_at (us)
 --
--- KEYS    the digest, which is the ID of its last carrier; the record, the task, counts, letters;
+-- KEYS    the digest's key, with the ID of its last carrier; the record, the task, counts, letters;
 --         if ends are reported, the prefix of their streams
 -- ARGV    op, ID, claim, the digest's name, the prefix of the records' keys, the life of the digest
 --         (ms), the most notifications in a push; title, accepted (us) and JSON of the

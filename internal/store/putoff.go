@@ -48,8 +48,8 @@ type Attempt struct {
 	Error    string // of this attempt
 }
 
-// ErrNotRecorded means that the record or the counts cannot be updated, for example because a key has
-// another type. The job stays claimed.
+// ErrNotRecorded means that the record or the counts cannot be updated, for example because a key
+// has the wrong type. The job stays claimed.
 var ErrNotRecorded = errors.New("the record of the notification cannot be updated")
 
 // PutOff returns the job to its queue for later. It fails with ErrNotClaimed or ErrNotRecorded.

@@ -134,7 +134,7 @@ func TestPutOffFailsWhileRedisRefuses(t *testing.T) {
 }
 
 // A job that PutOff parks returns when one of its names has room. When its time is up, it returns
-// without room.
+// even without room.
 func TestParkedJobReturnsWithRoomOrInTime(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -266,6 +266,6 @@ func (c Counts) Plus(o Counts) Counts {
 	}
 }
 
-// ErrConflict means that the ID belongs to another notification: of another user, or with other
+// ErrConflict means that the ID belongs to another notification: of another user, or with different
 // content. Nothing was enqueued.
 var ErrConflict = errors.New("the ID is another notification's: it was used with another user or other content")

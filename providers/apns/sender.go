@@ -63,7 +63,7 @@ func newSender(c Config, interval time.Duration) (*Sender, error) {
 	}
 	s.http = &http.Client{
 		Transport: observed{s.connections},
-		// APNs does not redirect. A server that does must not get the notification.
+		// APNs does not redirect. A server that redirects must not get the notification.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	first, err := loadCredential(c, s.http)

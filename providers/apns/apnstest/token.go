@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	// A provider token is valid for an hour, and a connection, or with OneToken
-	// the key, may change it every 20 minutes.
-	// Source: Apple, "Establishing a token-based connection to APNs".
+	// A provider token is valid for an hour, and a connection, or with OneToken the key, may change
+	// its token every 20 minutes. Source: Apple, "Establishing a token-based connection to APNs".
 	tokenLife     = time.Hour
 	tokenInterval = 20 * time.Minute
 )

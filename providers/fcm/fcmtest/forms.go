@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// form returns a rule for texts that good accepts.
+// form returns a rule for texts for which good returns true.
 func form(problem string, good func(string) bool) rule {
 	return func(path string, value any) *refusal {
 		s, ok := value.(string)

@@ -228,7 +228,7 @@ var (
 	})
 )
 
-// oneOf returns a rule that accepts only words.
+// oneOf returns a rule that accepts only the given words.
 func oneOf(words ...string) rule {
 	return func(path string, value any) *refusal {
 		s, _ := value.(string)

@@ -37,7 +37,7 @@ type Options struct {
 	// Projects are the IDs of the projects it serves, the first being the
 	// service account's. Empty means DefaultProject alone.
 	Projects []string
-	// Ledger records the accepted messages. Nil means a new one in memory.
+	// Ledger records the accepted messages. Nil means a new ledger in memory.
 	Ledger *standin.Ledger
 	// Latency is how long each answer takes.
 	Latency standin.Latency

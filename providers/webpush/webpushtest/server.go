@@ -46,7 +46,7 @@ type Options struct {
 	// PublicKeys are further keys of subscriptions, as webpush.Key.Public returns them, besides
 	// the key of WriteCredentials.
 	PublicKeys []string
-	// Ledger records the accepted pushes. Nil means a new one in memory.
+	// Ledger records the accepted pushes. Nil means a new ledger in memory.
 	Ledger *standin.Ledger
 	// Latency delays each answer.
 	Latency standin.Latency
