@@ -17,25 +17,23 @@ import (
 // come first, so that the claim does not count itself. judge decides from the replies; the
 // slots.lua call that follows a denied claim removes its entry.
 //
-// The score is the predicted server time of execution, as it is sent before the server's clock is
-// read. It is accepted if it is at most stampEarly before that clock, which bounds how much
-// closer than allowed two admissions can be, or at most stampLate after it, which only delays the
-// next admission.
+// The score is a prediction of the server time of the execution, because the client sends the
+// score before it can read the server's clock.
 type claim struct {
 	sent, stamp int64 // process time when it was sent, and its score, in µs
 	now         int64 // server time of its execution
 	received    int64 // process time of the reply
 	waits       bool  // a notification waits
-	entered     bool  // it was added to every set, and was in none before
-	fresh       bool  // a set was empty before, and has no expiry
-	pruned      bool  // it pruned the sets and set their expiry
+	entered     bool  // every set got a new entry: the notification was in no set before
+	fresh       bool  // a set was empty before, and so has no expiry
+	pruned      bool  // the claim pruned the sets and set their expiry
 	free        int64 // the earliest time at which all rules allow an admission
-	counts      []int // with a report: admissions in each rate's window, its own included
+	counts      []int // with Request.Report: admissions in each rate's window, with the claim's own
 }
 
-// A stamp is accepted if it is at most stampEarly before the server's time, which is the
-// tolerance of the limits, and at most stampLate after it, which delays the user's next slots by
-// as much.
+// A score may be at most stampEarly before the server's time, so that two admissions are at most
+// that much closer than allowed. It may be at most stampLate after the server's time: the user's
+// next slots can be late by as much.
 const (
 	stampEarly = 1_000  // µs
 	stampLate  = 10_000 // µs

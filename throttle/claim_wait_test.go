@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A call that waits for another claim of this process waits until its caller's deadline, and the
-// end of that is no outage.
+// A call that waits for a running claim of this process fails at its caller's deadline, and
+// begins no outage.
 func TestAcquireWaitsForRunningClaim(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)

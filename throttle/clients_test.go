@@ -19,8 +19,8 @@ func TestNewRejectsUnsuitableClients(t *testing.T) {
 	}{
 		"set ContextTimeoutEnabled": {redis.NewClient(&redis.Options{}), throttle.Options{}},
 		"ContextTimeoutEnabled in":  {redis.NewClusterClient(&redis.ClusterOptions{}), throttle.Options{}},
-		"*redis.Ring cannot hold":   {redis.NewRing(&redis.RingOptions{}), throttle.Options{}},
-		"<nil> cannot hold":         {nil, throttle.Options{}},
+		"cannot use a *redis.Ring":  {redis.NewRing(&redis.RingOptions{}), throttle.Options{}},
+		"cannot use a <nil>":        {nil, throttle.Options{}},
 		"Timeout is negative":       {redis.NewClient(&redis.Options{ContextTimeoutEnabled: true}), throttle.Options{Timeout: -time.Second}},
 		"Horizon or":                {redis.NewClient(&redis.Options{ContextTimeoutEnabled: true}), throttle.Options{Horizon: -time.Hour}},
 	} {

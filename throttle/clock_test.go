@@ -21,7 +21,7 @@ func TestClockPredicts(t *testing.T) {
 		ppm    float64       // drift of the server's clock
 		way    time.Duration // to the server
 		jitter time.Duration
-		stalls float64 // this share takes up to 10 ms longer
+		stalls float64 // share of replies that are up to 10 ms slower
 	}{
 		{"in step", 0, 0, 100 * time.Microsecond, 50 * time.Microsecond, 0},
 		{"behind others", 0, 0, 100 * time.Microsecond, 500 * time.Microsecond, 0},
@@ -63,8 +63,9 @@ func TestClockPredicts(t *testing.T) {
 	}
 }
 
-// TestPassedTimeIsLowerBound delays replies by 1 to 30 ms. passed never returns more than the true time, and at
-// most the fastest recent latency less. After a step of the server's clock it starts over.
+// TestPassedTimeIsLowerBound delays replies by 1 to 30 ms. passed never returns more than the true time, and
+// is short of it by at most the fastest recent latency. After a step of the server's clock it
+// starts over.
 func TestPassedTimeIsLowerBound(t *testing.T) {
 	t.Parallel()
 	const fastest, slowest, drift = 1_000, 30_000, 100 // µs

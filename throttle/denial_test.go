@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestDeniedClaimDelaysNoOther books slots while another process's claim is in the sets, which is
-// then denied. The slots are as without the claim.
+// TestDeniedClaimDelaysNoOther books slots while a claim of another process is in the sets, and
+// then denies the claim. The slots are as without the claim.
 func TestDeniedClaimDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	policy := Policy{MinGap: 300 * time.Millisecond, Rates: []Rate{{10, 5 * time.Second}}}

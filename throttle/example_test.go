@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A user may receive one notification a minute. The second one gets a slot to ask again at.
+// A user may receive one notification a minute. The second one gets a slot, when it asks again.
 func Example() {
 	server, err := miniredis.Run() // in place of a Redis server
 	if err != nil {

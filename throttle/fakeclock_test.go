@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A clockedLine has the slots of a user on its own server with a set clock.
+// A clockedLine is a limiter for one user on its own server, with a clock that the test sets.
 type clockedLine struct {
 	t       *testing.T
 	server  *miniredis.Miniredis

@@ -10,18 +10,18 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// The keys of a user, all under one hash tag so that a Redis Cluster stores them in one slot.
+// The keys of a user, all under one hash tag so that they are in one hash slot of a Redis Cluster.
 // Times are in µs of Redis's clock.
 //
 //	PREFIX:{APP/USER}:sent          sorted set of admissions: member(ID)
-//	PREFIX:{APP/USER}:sent:CAT      sorted set of a category's admissions, if it has limits
+//	PREFIX:{APP/USER}:sent:CAT      sorted set of admissions of a category with limits
 //	PREFIX:{APP/USER}:slots         sorted set of waiting notifications: "CAT ZONE ID"
 //	PREFIX:{APP/USER}:early         sorted set of the members of slots with a job that is due
 //	                                after its slot
 //	PREFIX:{APP/USER}:lines         hash while notifications wait: length of each line, and
 //	                                when slots were last placed
 //
-// The struct holds the keys of a claim; the others are derived when needed.
+// The struct holds the keys of a claim; methods derive the other keys.
 type keys struct {
 	sent, catSent, slots string
 }
@@ -57,8 +57,8 @@ const (
 	longestMember = 26
 )
 
-// member returns the short form of an ID for the sets of admissions, of which there are many: the
-// ID itself if it is short, a UUID in 23 bytes, otherwise a digest of 128 bits.
+// member returns the short form of an ID, to save memory in the many sets of admissions: the ID
+// itself if it is short, a UUID in 23 bytes, otherwise a digest of 128 bits.
 func member(id string) string {
 	if id == "" {
 		return ""
@@ -76,7 +76,7 @@ func member(id string) string {
 // AdmissionID returns the ID in the form of a Timeline's admissions.
 func AdmissionID(id string) string { return memberID(member(id)) }
 
-// memberID is the inverse of member where one exists: a digest stays a digest.
+// memberID returns the ID of a member, but returns a digest unchanged.
 func memberID(m string) string {
 	if len(m) != 23 || !strings.HasPrefix(m, uuidMark) {
 		return m

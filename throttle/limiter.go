@@ -8,14 +8,14 @@
 // fast path while no waiting notification is known; slots.lua does everything else.
 //
 // The rules:
-//   - Admissions are binding. A grant fits among the admissions by the store's clock, whatever
-//     notifications wait and whichever process crashed.
+//   - Admissions are binding. A grant fits among the admissions by the store's clock, even if
+//     notifications wait or processes crashed.
 //   - Slots are advice. If all slots are lost, order and punctuality suffer, and no limit is
 //     exceeded.
 //   - A line is the queue of a category's notifications of one zone, in the order of their first
 //     requests. A new notification respects every slot in its scopes.
 //   - A notification holds at most one slot, however often it asks.
-//   - A notification held by quiet hours is not granted in them and has no slot there.
+//   - A notification is neither granted in quiet hours that hold it, nor has it a slot there.
 package throttle
 
 import (
@@ -42,28 +42,28 @@ const General = "all"
 type Limiter interface {
 	// Acquire asks for an admission now, or for a slot. A notification holds at most one slot:
 	// after Deferred, the caller asks again at Decision.At. A notification that was granted
-	// before goes ahead of the waiting ones: it is granted at once if the admissions allow it,
-	// and otherwise gets the first slot of its line. After an error the result is unknown, and it
-	// is safe to ask again.
+	// before is first in its line: it is granted at once if the admissions allow it, and
+	// otherwise gets the line's first slot. After an error the result is unknown, and a second
+	// call is safe.
 	Acquire(context.Context, Request) (Decision, error)
 	// Cancel removes the notification's admission or slot and moves up the notifications behind
-	// it. With Request.Used it keeps the admission. A second Cancel, or one without anything to
-	// remove, does nothing.
+	// it. With Request.Used, Cancel keeps the admission. Without anything to remove, Cancel does
+	// nothing.
 	Cancel(context.Context, Request) (FollowUp, error)
 }
 
 // A Planner is a Limiter that also reads and reschedules a user's waiting notifications, for
-// workers and operators. After an error it is safe to call it again.
+// workers and operators. After an error a second call is safe.
 type Planner interface {
 	Limiter
-	// AcquireAll is Acquire for several notifications at one instant, in their order. All have
-	// the user, category and scopes of the first one. It decides the first one or more and
-	// returns that many decisions; the caller asks again for the others.
+	// AcquireAll is Acquire for several notifications at one instant, in their order. All
+	// requests have the user, category and scopes of the first. AcquireAll may decide only the
+	// first n, at least one, and returns n decisions; the caller asks again for the rest.
 	AcquireAll(context.Context, []Request) ([]Decision, error)
 	// CancelAll is Cancel for several notifications of one user and category.
 	CancelAll(context.Context, []Request) (FollowUp, error)
 	// Replan reschedules lines of one user, each by the scopes and the zone of its request; it
-	// ignores the ID. Notifications without any limit leave their line: all of them are in
+	// ignores the request's ID. All notifications without any limit leave their line and are in
 	// FollowUp.Early, with the instant of the call. Slots overdue by more than a second stay
 	// unchanged. With Request.AfterLeave, Replan reschedules a line at most once a second.
 	Replan(context.Context, []Request) (FollowUp, error)
@@ -82,9 +82,9 @@ type FollowUp struct {
 	// caller makes the jobs due at their slots and then calls ClearEarly.
 	Early []Booking
 	// Others are the user's other lines with waiting notifications, if the call may affect them.
-	// The caller reschedules each once by a Replan with the line's own limits: with AfterLeave after
-	// Acquire and Cancel, without it after a change of limits. It ignores the Others of that
-	// Replan.
+	// The caller reschedules each line once by a Replan with the line's own limits, and ignores
+	// the Others of that Replan. It sets AfterLeave after Acquire and Cancel, but not after a
+	// change of limits.
 	Others []Line
 	// After is the delay before a Replan of the call's lines with AfterLeave, because they were
 	// rescheduled less than a second ago; 0 for no Replan.
@@ -132,20 +132,20 @@ type Request struct {
 	// holds nothing; with 0 every denied request is Refused.
 	Horizon time.Duration
 	// MaxBooked limits how many of the user's notifications of the category hold a slot, at most
-	// MaxEntries; 0 means MaxEntries. All categories together hold at most twice as many. A
-	// denied request beyond is Rejected, or Deferred without a slot with NeverReject.
+	// MaxEntries; 0 means MaxEntries. All categories together hold at most twice as many. Beyond
+	// that, a denied request is Rejected, or with NeverReject Deferred without a slot.
 	MaxBooked int
 	// NeverReject means that a full line does not reject the notification: it is critical, or was
 	// accepted into the line before.
 	NeverReject bool
-	// Replaces is the ID of another notification of the same user and category, which this one
-	// replaces. It takes over the other's slot, or keeps its own if that is earlier.
+	// Replaces is the ID of the notification that this one replaces, of the same user and
+	// category. The new notification takes over the old one's slot, or keeps an earlier own one.
 	Replaces string
 	// SlotOnly requests a slot even if the limits allow the notification now, because the caller
 	// cannot send it yet.
 	SlotOnly bool
-	// AfterLeave means that the limits are unchanged, and a notification has left the line. For
-	// Replan.
+	// AfterLeave tells Replan that a notification has left the line, and that the limits are
+	// unchanged.
 	AfterLeave bool
 	// Used means that the notification was sent or may have been: Cancel keeps its admission.
 	Used bool
@@ -161,7 +161,7 @@ func (r *Request) validate() error {
 		len(r.Scopes) == 2 && (r.Scopes[0].Name != General || r.Scopes[1].Name == General):
 		return errScopes
 	case r.User == "":
-		return errors.New("throttle: the request names no user")
+		return errors.New("throttle: the request has no user")
 	case r.Horizon < 0:
 		return errors.New("throttle: the request's horizon is negative")
 	case r.MaxBooked < 0 || r.MaxBooked > MaxEntries:
@@ -185,7 +185,7 @@ func (r *Request) validate() error {
 // validateID is validate for calls about one notification.
 func (r *Request) validateID() error {
 	if r.ID == "" {
-		return errors.New("throttle: the request names no notification ID")
+		return errors.New("throttle: the request has no notification ID")
 	}
 	return r.validate()
 }
@@ -193,7 +193,7 @@ func (r *Request) validateID() error {
 // validateAll is validateID for requests that are decided together.
 func validateAll(all []Request) error {
 	if len(all) == 0 {
-		return errors.New("throttle: there is no request")
+		return errors.New("throttle: the list of requests is empty")
 	}
 	if len(all) == 1 {
 		return all[0].validateID()
@@ -205,17 +205,17 @@ func validateAll(all []Request) error {
 			return err
 		}
 		if r.App != first.App || r.User != first.User || r.category() != first.category() || seen[r.ID] {
-			return errors.New("throttle: the requests are of several users or categories, or name a notification twice")
+			return errors.New("throttle: the requests must have the same user and category, and different notification IDs")
 		}
 		seen[r.ID] = true
 	}
 	return nil
 }
 
-// validateLines is validate for lines that are placed together.
+// validateLines is validate for lines that are rescheduled together.
 func validateLines(all []Request) error {
 	if len(all) == 0 {
-		return errors.New("throttle: there is no request")
+		return errors.New("throttle: the list of requests is empty")
 	}
 	for i := range all {
 		r, first := &all[i], &all[0]
@@ -223,13 +223,13 @@ func validateLines(all []Request) error {
 			return err
 		}
 		if r.App != first.App || r.User != first.User {
-			return errors.New("throttle: the requests are of several users")
+			return errors.New("throttle: the requests must have the same user")
 		}
 	}
 	return nil
 }
 
-// policies returns the general limits and the category's, nil for none.
+// policies returns the policies of the general and of the category's scope; nil without that scope.
 func (r *Request) policies() (general, own *Policy) {
 	for i := range r.Scopes {
 		if s := &r.Scopes[i]; s.Name == General {
@@ -307,8 +307,8 @@ type Decision struct {
 	Now time.Time
 	// Left is the time from Acquire's return until At, at least 0, in whole microseconds. It does
 	// not depend on this machine's clock: the limiter subtracts the time since the decision by
-	// its estimate of the store's clock. For 1.5 s after that clock was set back, or another node
-	// took over, it may subtract too much, at most the call's round-trip time.
+	// its estimate of the store's clock. For 1.5 s after that clock was set back, or a new node
+	// took over, the limiter may subtract too much, at most the call's round-trip time.
 	Left time.Duration
 	// Slot is the slot that the notification held before this call; zero for none. At may be
 	// later than Slot: the job was late, or a limit was lowered.
@@ -327,8 +327,8 @@ type Decision struct {
 	// Remaining is how many more admissions each rate allows after this one, if Request.Report is
 	// set.
 	Remaining []Remaining
-	// FollowUp is the work that the call leaves to its caller; of several decisions only the first
-	// one has it.
+	// FollowUp is the work that the call leaves to its caller. AcquireAll sets it only in the
+	// first decision.
 	FollowUp
 	// Unchecked means that the store was unreachable. Nothing was charged, and only quiet hours
 	// were checked. Granted is then the operator's choice (see Open), and At is on the local

@@ -98,8 +98,8 @@ func (l *Redis) Node(ctx context.Context, r Request) string {
 }
 
 // ClockOffset returns how far Redis's clock is ahead of this machine's: the smallest offset that
-// the last reply proves. In a Cluster it is the offset of the node with the largest one; 0 before
-// the first admission.
+// the last reply proves, and in a Cluster the largest offset of its nodes; 0 before the first
+// admission.
 func (l *Redis) ClockOffset() time.Duration {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -122,18 +122,17 @@ type clock struct {
 	process
 
 	mu   sync.Mutex
-	late float64      // µs by which most commands are executed later than at the earliest
+	late float64      // µs from the earliest possible execution of a command to that of most commands
 	wall atomic.Int64 // µs that the server's clock is ahead of this machine's
 	seen atomic.Int64 // the last observed server time, µs
 
-	// bounds from the replies since then, and from the time before
-	recent, older ahead
-	since         int64
+	recent, older ahead // bounds from the replies after since, and from those before
+	since         int64 // elapsed time, µs
 }
 
-// ahead bounds how far the server's clock is ahead of elapsed, in µs: at least the difference
-// when a reply was received, at most the difference when its command was sent. F. Cristian,
-// Probabilistic clock synchronization, 1989.
+// ahead bounds how far the server's clock is ahead of elapsed, in µs: least is the server's time
+// in a reply minus the time of its receipt, most the same minus the time its command was sent.
+// F. Cristian, Probabilistic clock synchronization, 1989.
 type ahead struct{ least, most int64 }
 
 // and returns the intersection.
@@ -148,25 +147,26 @@ type process struct {
 // elapsed returns the µs since the start.
 func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
-// boundsLife is how long, in µs, a bound is collected before it becomes the older one, which is
-// used for as long again. The clocks drift apart, and one stalled reply counts for at most a
-// second.
+// boundsLife is how long, in µs, recent is collected; it is then used as older for another
+// boundsLife. Bounds expire because clocks drift apart, and one stalled reply counts for at most
+// a second.
 const boundsLife = 500_000
 
 func newClock(p process) *clock {
 	return &clock{process: p, since: -3 * boundsLife} // in the past, so that the first reply replaces the bounds
 }
 
-// predict returns the server time at which a command sent at that elapsed time is executed,
-// rather late than early.
+// predict returns the server time at which a command sent at that elapsed time is executed. An
+// error is rather late than early.
 func (c *clock) predict(elapsed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return elapsed + c.recent.and(c.older).most + int64(c.late)
 }
 
-// passed returns the least time in µs since the server's clock was at now, after the reply to a
-// command sent at that elapsed time. A faster recent reply makes the bound tighter.
+// passed returns a lower bound, in µs, of the time since the server's clock was at now. The reply
+// to a command sent at the elapsed time sent has just arrived; a faster recent reply makes the
+// bound tighter.
 func (c *clock) passed(sent, now int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,15 +189,15 @@ func (c *clock) answered(sent, received, now int64) ahead {
 }
 
 // provenOffset returns the proven offset of the server's clock in µs, negative if it is behind.
-// least is the offset at the reply, which was in flight or waited for replicas for way.
+// least is the offset at the reply; way is the time of the round trip, with a wait for replicas.
 func provenOffset(least, way int64) int64 {
 	return max(least, min(0, least+way))
 }
 
-// observe adds a reply: a command sent at that elapsed time was executed at the server time now.
-// It returns the elapsed time. One reply later than most moves late eight times as much as an
-// earlier one. late is at most 8/10 of stampLate, so that a score is still accepted if its claim
-// is executed at the earliest time.
+// observe adds a reply: a command sent at the elapsed time sent was executed at the server time
+// now. It returns the elapsed time. A reply later than predicted moves the field late eight times
+// as much as an earlier one. late is at most 8/10 of stampLate, so that a score is still accepted
+// if its claim is executed at the earliest time.
 func (c *clock) observe(sent, now int64) (received int64) {
 	at := c.now()
 	received = at.Sub(c.start).Microseconds()

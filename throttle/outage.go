@@ -24,25 +24,25 @@ const (
 
 // OutageOptions configure an Outage. The zero value is ready for use.
 type OutageOptions struct {
-	// Log gets a line at the start and the end of an outage; nil for none.
+	// Log gets a line at the start and the end of an outage; nil disables it.
 	Log *slog.Logger
 }
 
-// Outage is a Planner that wraps another one and handles the outages of its store.
+// Outage is a Planner that wraps a Planner and handles the outages of its store.
 //
 // An outage begins with a call that fails with ErrUnavailable, and ends with the first call that
 // the store serves. A timed-out call is retried once before an outage begins, because this
 // process may have been stopped or slow. During an outage one call at a time probes the store, a
-// quarter of a second after the last failure. The others do not wait: they get the last error, or
-// with Open an Acquire is Granted with Decision.Unchecked, or Deferred until the end of quiet
-// hours. The other calls get the error in either mode.
+// quarter of a second after the last failure. The other calls do not wait: they get the last
+// error. With Open, Acquire instead grants with Decision.Unchecked, or defers until the end of
+// quiet hours.
 //
 // If the limiter spreads users over several nodes (Redis.Node), each node has its own outages. An
-// outage ends if no call has used its node for half a minute, because another node serves its
-// users. A call that fails because its user's hash slot is moving between nodes is handled as in
-// an outage, and begins none.
+// outage also ends if no call has used its node for half a minute, because other nodes then serve
+// its users. A call that fails because its user's hash slot is moving between nodes is handled as
+// in an outage, but begins no outage.
 //
-// If a call's own context ends, the call returns that error, which is no sign of an outage.
+// If a call's own context ends, the call returns the context's error and begins no outage.
 type Outage struct {
 	limiter Planner
 	locate  func(context.Context, Request) string // nil for a store of one node
@@ -59,8 +59,8 @@ type OutageStats struct {
 	Outages   int64 // begun
 	Unchecked int64 // granted without a check
 	Failed    int64 // failed because of the store
-	// Since is the start of the oldest current outage; zero for none. Cause is the last error of
-	// its store, which wraps ErrUnavailable; Node is its node if there are several.
+	// Since is the start of the oldest current outage; zero for none. Cause is that outage's last
+	// error, which wraps ErrUnavailable; Node is its node, empty for a single server.
 	Since time.Time
 	Cause error
 	Node  string
@@ -181,7 +181,7 @@ func unchecked(r *Request) Decision {
 	return d
 }
 
-// withStore makes the call unless it is invalid, or an outage lasts and another call probes. The
+// withStore makes the call unless it is invalid, or during an outage another call probes. The
 // mode affects only the counts and the log.
 func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, invalid error, f func(context.Context, Request) (T, error)) (answer T, err error) {
 	if invalid != nil {
@@ -221,22 +221,22 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	}
 }
 
-// timedOut reports whether the error is a timeout, also one of the wait for a connection of this
-// process.
+// timedOut reports whether the error is a timeout: of the call, or of the wait for a free
+// connection of this process.
 func timedOut(err error) bool {
 	var late interface{ Timeout() bool }
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &late) && late.Timeout()
 }
 
-// isAway reports whether the store is unavailable, as opposed to an expired caller: its deadline
-// may cause a network error before the context is done.
+// isAway reports whether the store is unavailable, and not only the caller's deadline expired,
+// which may cause a network error before the context is done.
 func isAway(ctx context.Context, err error) bool {
 	deadline, ok := ctx.Deadline()
 	return errors.Is(err, ErrUnavailable) && ctx.Err() == nil && (!ok || time.Now().Before(deadline))
 }
 
-// enter returns the last error if the call must not use the store, and whether the call is the
-// probe of an outage.
+// enter returns the outage's last error if the call must not use the store, and whether the call
+// is the outage's probe.
 func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -271,8 +271,8 @@ func (o *Outage) count(s *outageState, mode OnOutage) {
 	}
 }
 
-// failed records a call that the store did not serve. Only a probe moves the next probe: calls
-// that were running when the outage began do not delay it.
+// failed records a call that the store did not serve. Only a probe sets the time of the next one:
+// calls that were running when the outage began do not delay it.
 func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	o.mu.Lock()
 	now, s := time.Now(), o.last[node]
@@ -300,7 +300,7 @@ func (o *Outage) answered(node string) {
 	o.ended("the limits' store is back", node, over)
 }
 
-// ended logs the end and the size of an outage; nil is none.
+// ended logs the end and the size of an outage; nil logs nothing.
 func (o *Outage) ended(how, node string, s *outageState) {
 	if s != nil {
 		o.log.Info(how, append(where(node), "lasted", time.Since(s.since), "calls", s.calls, "unchecked", s.unchecked)...)
@@ -311,8 +311,8 @@ func (o *Outage) ended(how, node string, s *outageState) {
 // Cluster. Waiting jobs ask every few seconds, so 30 s without a call mean that no user is on it.
 const nodeRemovedAfter = 30 * time.Second
 
-// pruneUnusedNodes ends the outages of removed nodes, which no call can end: other nodes serve their
-// users. A single server cannot be removed.
+// pruneUnusedNodes ends the outages of removed nodes, which no call can end, because no user is on
+// them any more. A single server cannot be removed.
 func (o *Outage) pruneUnusedNodes() {
 	now := time.Now()
 	left := map[string]*outageState{}
@@ -353,7 +353,7 @@ const probeInterval = 250 * time.Millisecond
 type outageState struct {
 	since   time.Time
 	asked   time.Time // time of the last call
-	err     error     // the last
+	err     error     // of the last failed call
 	next    time.Time
 	probing bool
 

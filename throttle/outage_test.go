@@ -291,8 +291,8 @@ func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
 	}
 }
 
-// Each node has its own outages. One ends when the node serves again, or when no call uses the
-// node any more; the outage of a single server ends only when it serves again.
+// Each node has its own outages. An outage ends when its node serves again, or when no call uses
+// the node any more. The outage of a single server ends only when the server serves again.
 func TestOutageEndsWhenNodeIsUnused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// MaxEntries bounds each kind of a user's entries, because a call may read all of them and
-	// blocks Redis meanwhile: the count of a rate, and its mean per second; the notifications of
-	// a category that hold slots (twice as many in all categories); the entries of a Timeline.
+	// MaxEntries bounds a rate's count, and its count per second on average; the slots of a
+	// category (twice as many for all categories of a user); and the entries of a Timeline. A
+	// call may read all entries of a user, and blocks Redis meanwhile.
 	MaxEntries = 1000
-	// MaxRates is the largest number of rates of a Policy: each claim reads one admission per
-	// rate. Eight are enough for one rate per unit from a second to a month.
+	// MaxRates is the largest number of rates of a Policy. Each claim reads one admission per
+	// rate. Eight rates are enough for one per unit from a second to a month.
 	MaxRates = 8
 )
 
@@ -31,7 +31,7 @@ type Rate struct {
 }
 
 // ParseRate reads a rate written COUNT/PERIOD, such as "10/1m" or "100/24h".
-// PERIOD is a Go duration, which may be in days: "7d".
+// PERIOD is a Go duration, or a number of days: "7d".
 func ParseRate(s string) (Rate, error) {
 	count, period, found := strings.Cut(s, "/")
 	if !found {
@@ -176,9 +176,9 @@ func (p Policy) String() string {
 }
 
 // Validate returns all errors of p, as Faults. No gap or period may exceed horizon, the length of
-// a timeline. Validate also rejects well-formed limits that are certainly mistakes: counts above
-// MaxEntries in all or per second on average, and a gap longer than every period. See Warnings
-// for limits that are odd but valid.
+// a timeline. Validate also rejects well-formed limits that are certainly mistakes: a count above
+// MaxEntries, in total or per second on average, and a gap longer than every period. Warnings
+// describes limits that are odd but valid.
 func (p Policy) Validate(horizon time.Duration) error {
 	var all Faults
 	if p.Exempt && p.IsSet() {
@@ -266,8 +266,8 @@ func (p Policy) asRates() []Rate {
 	return append(all, p.Rates...)
 }
 
-// Raises reports whether to may allow something that from forbids, so that a change from the one
-// to the other may move slots earlier.
+// Raises reports whether the policy to may allow something that from forbids, so that the change
+// may move slots earlier.
 func Raises(from, to Policy) bool {
 	if from.Exempt || to.Exempt {
 		return to.Exempt && !from.Exempt
@@ -277,8 +277,8 @@ func Raises(from, to Policy) bool {
 	}) || shortensNight(from, to)
 }
 
-// shortensNight reports whether to may allow a time that is quiet under from. A policy with nil
-// Quiet inherits the general policy's, which is unknown here.
+// shortensNight reports whether the policy to may allow a time that is quiet under from. A policy
+// with nil Quiet inherits the general policy's quiet hours, which are unknown here.
 func shortensNight(from, to Policy) bool {
 	switch {
 	case from.Quiet == nil:
@@ -290,8 +290,8 @@ func shortensNight(from, to Policy) bool {
 		slices.ContainsFunc(from.Quiet, func(w quiet.Window) bool { return !slices.Contains(to.Quiet, w) })
 }
 
-// Warnings describes limits of a valid policy that are odd: a limit that another one makes void,
-// and quiet hours that leave little time. Each warning begins with the limit's name.
+// Warnings describes limits of a valid policy that are odd: a limit without effect beside a
+// stricter one, and quiet hours that leave little time. Each warning begins with the limit's name.
 func Warnings(p Policy) []string {
 	var odd []string
 	for i, r := range p.Rates {

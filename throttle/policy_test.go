@@ -114,7 +114,7 @@ func TestPolicyValidate(t *testing.T) {
 		{"exempt with quiet hours", Policy{Exempt: true, Quiet: hoursOf(t, "22:00-08:00")}, []string{"exempt: excludes"}},
 		{"quiet hours", Policy{Quiet: hoursOf(t, "22:00-08:00", "Sa-Su 22:00-10:00")}, nil},
 		{"no quiet hours", Policy{Quiet: quiet.Hours{}}, nil},
-		{"many quiet hours", Policy{Quiet: make(quiet.Hours, 17)}, []string{"quiet_hours: there are 17 quiet hours; at most 16 are allowed"}},
+		{"many quiet hours", Policy{Quiet: make(quiet.Hours, 17)}, []string{"quiet_hours: there are 17 windows of quiet hours; at most 16 are allowed"}},
 		{"quiet hours twice", Policy{Quiet: slices.Repeat(hoursOf(t, "22:00-08:00"), 2)}, []string{`quiet_hours: quiet_hours "22:00-08:00" is there twice`}},
 		{"negative gap", Policy{MinGap: -time.Second}, []string{"min_gap: -1s is negative"}},
 		{"gap with nanoseconds", Policy{MinGap: 1500}, []string{"whole microseconds"}},

@@ -7,11 +7,11 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// The script jumps over quiet hours when it searches for a slot. Zones, days and the spread stay
-// in Go: the script gets intervals only.
+// The script skips quiet hours when it searches for a slot. Go computes them from zones, days and
+// the spread, and gives the script a list of intervals.
 
-// A list holds the intervals closed by quiet hours, in Unix µs by the limiter's clock and in
-// order. nil means that no quiet hours apply, an empty list that they close nothing.
+// A list holds the closed intervals: those within quiet hours, in order, in Unix µs by the
+// limiter's clock. nil means that no quiet hours apply, an empty list that none are ahead.
 type list []struct{ from, upto int64 }
 
 // intervalsOf converts intervals from Unix s.
@@ -50,7 +50,7 @@ func (r *Request) quietPolicy() (p *Policy, scope string) {
 	return p, scope
 }
 
-// zone returns the notification's own zone, or else that of a policy's Night, or else UTC.
+// zone returns the notification's own zone, or else the zone of a policy's Night, or else UTC.
 func (r *Request) zone() *time.Location {
 	if r.Zone != nil {
 		return r.Zone
@@ -72,7 +72,7 @@ func (r *Request) ahead(now time.Time) []quiet.Interval {
 	return p.Quiet.Ahead(r.zone(), p.Night, r.App, r.User, now.Unix())
 }
 
-// closed returns ahead for the script.
+// closed returns the intervals of ahead as a list for the script.
 func (r *Request) closed(now int64) list {
 	all := r.ahead(micros(now))
 	if all == nil {
@@ -101,7 +101,7 @@ func (r *Request) QuietTime(from, upto time.Time) (held time.Duration) {
 	return held
 }
 
-// setQuiet sets Quiet, and the rule if the slot waits for the end of quiet hours.
+// setQuiet sets Quiet, and the scope and rule if the slot is at the end of quiet hours.
 func (d *Decision) setQuiet(r *Request, l list) {
 	at, now := d.At.UnixMicro(), d.Now.UnixMicro()
 	if end := l.opened(now); end > now && !r.IgnoreQuiet {
@@ -113,8 +113,8 @@ func (d *Decision) setQuiet(r *Request, l list) {
 	}
 }
 
-// quietEndTolerance is how far, in µs, after the end of quiet hours a slot still counts as waiting for
-// them: several margins (see Policy.margin). A later slot waits for a limit.
+// quietEndTolerance is how long, in µs, after the end of quiet hours a slot still counts as set by
+// them: several margins (see Policy.margin). A limit has set a later slot.
 const quietEndTolerance = 20_000
 
 // endsAt reports whether an interval ends at the instant, or at most quietEndTolerance before.
@@ -124,8 +124,8 @@ func (l list) endsAt(at int64) bool {
 	})
 }
 
-// until returns the end of the first quiet hours between two instants at most a day apart, in µs;
-// 0 for none.
+// until returns the end, in µs, of the first quiet hours between two instants, which are at most a
+// day apart; 0 for none.
 func (r *Request) until(from, upto int64) int64 {
 	p, _ := r.quietPolicy()
 	if p == nil || r.IgnoreQuiet {

@@ -62,7 +62,7 @@ func (n *nightLine) at(text string) time.Time {
 	return time.Date(2026, time.November, 25+days, at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), n.berlin)
 }
 
-// shown formats a time for at.
+// shown formats a time as at parses it.
 func (n *nightLine) shown(at time.Time) string {
 	if at.IsZero() {
 		return "never"
@@ -197,7 +197,7 @@ func TestPassingRequestIgnoresQuietHours(t *testing.T) {
 		d := n.ask("23:01:00.2", "y", passing)
 		n.want(d, "deferred 23:01:01 gap slotless")
 		if !d.Quiet.IsZero() {
-			n.t.Error("quiet hours hold what passes them")
+			n.t.Error("quiet hours hold a request that ignores them")
 		}
 		n.waiting(fiveInTheMorning...)
 		n.want(n.ask("23:01:01", "y", passing), "now")
@@ -266,7 +266,7 @@ func TestReplanAfterQuietHoursChange(t *testing.T) {
 	}
 }
 
-// A long line has no slot in any night, and the next day's intervals move none.
+// A long line has no slot in any night, and the next day's intervals move no slot.
 func TestLongLineSkipsNights(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.policy.Rates = []Rate{{1, 24 * time.Hour}}
@@ -278,7 +278,7 @@ func TestLongLineSkipsNights(t *testing.T) {
 			want = append(want, n.shown(n.at(fmt.Sprintf("%d 08:00:00.0%02d", i+1, 3*i))))
 		}
 		n.waiting(want...)
-		n.set(n.at("1 01:00:00.5")) // another UTC day
+		n.set(n.at("1 01:00:00.5")) // the next UTC day
 		if moved := n.replan(); len(moved) > 0 {
 			n.t.Errorf("moved: %v", moved)
 		}

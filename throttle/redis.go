@@ -24,7 +24,7 @@ type Options struct {
 	// hours.
 	Horizon time.Duration
 	// Timeout bounds each round trip, also if Redis accepts the connection and never answers. 0
-	// means one second. For a client with shared pipelines, their timeout applies.
+	// means one second. On a client with shared pipelines, the pipelines' timeout applies.
 	Timeout time.Duration
 	// Now is the process's clock; nil for time.Now. Only differences of its times count:
 	// decisions use Redis's clock.
@@ -32,10 +32,10 @@ type Options struct {
 }
 
 // Redis is the Planner on Redis, with timelines in sorted sets and times of Redis's clock.
-// keys.go has the keys, claim.go the first check, slots.go all others.
+// keys.go has the keys, claim.go the first check, slots.go all other calls.
 type Redis struct {
 	client  redis.UniversalClient
-	shared  redis.UniversalClient // client itself or a wrapper with shared pipelines; end closes the wrapper
+	shared  redis.UniversalClient // client, or a wrapper with shared pipelines that end closes
 	end     func()
 	prefix  string
 	keep    int64 // µs
@@ -53,7 +53,7 @@ type Redis struct {
 
 type userKey struct{ app, user, category string }
 
-// A userState is a cache entry of this process for a user and category. It only saves work.
+// A userState is a cache entry of this process for a user and category. Its loss costs only work.
 type userState struct {
 	keys keys
 	// waits is the time until which a notification is expected to wait, so that a claim would be
@@ -63,8 +63,8 @@ type userState struct {
 	claiming *semaphore.Weighted
 }
 
-// waitsUntil notes that a notification waits at least until then. A concurrent call may be lost,
-// and the next claim is then denied.
+// waitsUntil notes that a notification waits at least until the elapsed time. A concurrent call
+// may overwrite the note; then the next claim is denied.
 func (u *userState) waitsUntil(elapsed int64) {
 	if u.waits.Load() < elapsed {
 		u.waits.Store(elapsed)
@@ -78,7 +78,7 @@ const cachedUsers = 16384
 var errClosed = errors.New("throttle: the limiter is closed")
 
 // New returns a limiter on a redis.Client or redis.ClusterClient, which the caller closes after
-// the limiter. It rejects other clients, and clients without ContextTimeoutEnabled, as they
+// the limiter. New rejects other types, and clients without ContextTimeoutEnabled, because these
 // ignore Options.Timeout.
 func New(client redis.UniversalClient, o Options) (*Redis, error) {
 	if o.Horizon < 0 || o.Timeout < 0 {
@@ -108,7 +108,7 @@ func New(client redis.UniversalClient, o Options) (*Redis, error) {
 	return l, nil
 }
 
-// serves returns an error if a limiter does not work on the client.
+// serves returns an error if a limiter cannot use the client.
 func serves(client redis.UniversalClient) error {
 	bounded := false
 	switch c := client.(type) {
@@ -121,10 +121,10 @@ func serves(client redis.UniversalClient) error {
 	case *redis.ClusterClient:
 		bounded = c.Options().ContextTimeoutEnabled
 	default:
-		return fmt.Errorf("throttle: a %T cannot hold timelines: use redis.NewClient, redis.NewClusterClient or redis.NewUniversalClient", client)
+		return fmt.Errorf("throttle: the limiter cannot use a %T: use redis.NewClient, redis.NewClusterClient or redis.NewUniversalClient", client)
 	}
 	if !bounded {
-		return errors.New("throttle: set ContextTimeoutEnabled in the Redis client's options: without it a server that accepts and never answers holds a call for longer than Options.Timeout")
+		return errors.New("throttle: set ContextTimeoutEnabled in the Redis client's options: otherwise a call to a server that does not answer lasts longer than Options.Timeout")
 	}
 	return nil
 }
@@ -145,8 +145,8 @@ func (l *Redis) Close() error {
 // RoundTrips returns the number of round trips since New.
 func (l *Redis) RoundTrips() int64 { return l.trips.Load() }
 
-// life is the TTL of a set in µs: the horizon, and a quarter more, as claims renew the expiry
-// only after a quarter of the horizon.
+// life is the TTL of a set in µs: five quarters of the horizon, because claims renew it only after
+// a quarter of the horizon.
 func (l *Redis) life() int64 { return l.keep + l.keep/4 }
 
 // Acquire implements Limiter.
@@ -174,9 +174,9 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return l.arrive(ctx, &r, user, asked)
 }
 
-// awaitNoClaim waits until this process has no running claim for the user and category. A script
-// call at the same time could deny the claim by coming first, or could count the claim before it
-// is denied. Claims for the user's other categories may be running.
+// awaitNoClaim waits until this process has no running claim for the user and category. A
+// concurrent script call could add a slot first, so that the claim is denied, or could count a
+// claim that is then denied. Claims for the user's other categories may be running.
 func (l *Redis) awaitNoClaim(ctx context.Context, user *userState) error {
 	if err := user.claiming.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("throttle: %w", err)
@@ -191,7 +191,7 @@ func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, erro
 		return nil, err
 	}
 	for i := range all {
-		if all[i].Line() != all[0].Line() { // it has other quiet hours
+		if all[i].Line() != all[0].Line() { // its zone, and so its quiet hours, differ
 			all = all[:i]
 			break
 		}
@@ -222,7 +222,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	}
 	if !c.judge() || r.until(c.stamp, c.stamp) > 0 {
 		claim := deniedClaim{c.stamp, c.now}
-		if !c.entered { // the set holds an earlier admission of it
+		if !c.entered { // the set holds an earlier admission of the notification
 			claim = deniedClaim{}
 		}
 		return l.wait(ctx, r, user, claim)

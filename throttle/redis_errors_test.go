@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// Redis quotes the keys of an unknown command. No log, probe or snapshot may show them, and a
-// user's name in the message must not make the error look like one of that user's keys.
+// Redis quotes the keys of an unknown command. No log, probe or snapshot may show these keys, and a
+// user's name in the message must not make the error look like an error about that user's keys.
 func TestOutageHidesUserNames(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Args("--rename-command", "ZADD", "", "--rename-command", "EVALSHA", ""))
@@ -90,7 +90,7 @@ func TestRedisErrorStartsOutage(t *testing.T) {
 				t.Fatalf("before: %+v, %v", d, err)
 			}
 			ask(tt.refuse)
-			_ = server.Client(t).Do(t.Context(), "CLIENT", "KILL", "USER", "lim").Err() // it must log in again
+			_ = server.Client(t).Do(t.Context(), "CLIENT", "KILL", "USER", "lim").Err() // so that the limiter logs in again
 			for i := range 3 {
 				r.ID = string(rune('a' + i))
 				if d, err := closed.Acquire(t.Context(), r); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), tt.says) {

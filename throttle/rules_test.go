@@ -69,8 +69,8 @@ func TestSlotKeysOutliveLastSlot(t *testing.T) {
 	lives("one that was kept", 0, "sent", "sent:a")
 }
 
-// A job that never asks again delays the jobs behind it once, by a second. A replan leaves its
-// slot, and an hour later calls return it.
+// A job that never asks again delays the jobs behind it once, by a second. A replan does not move
+// its slot, and an hour later calls return the slot.
 func TestMissingJobDelaysLineOnce(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)

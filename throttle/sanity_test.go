@@ -75,7 +75,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Any sequence that a rate allows also keeps the rates that it implies.
+// If a rate implies a second rate, no sequence that the first allows exceeds the second.
 func TestImpliedRateNeverDecides(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -83,7 +83,7 @@ func TestImpliedRateNeverDecides(t *testing.T) {
 			return Rate{rapid.IntRange(1, 6).Draw(rt, label+" count"), time.Duration(rapid.IntRange(1, 12).Draw(rt, label+" period")) * time.Second}
 		}
 		by, r := rate("by"), rate("r")
-		// the densest admissions that by allows: all of each period at its beginning
+		// the densest admissions under the rate by: those of each period are all at its beginning
 		var at []time.Duration
 		for period := range 20 {
 			for range by.Count {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A scripted draws calls of one user, and checks the user's keys after each of them.
+// A scripted makes random calls for one user, and checks the user's keys after each call.
 type scripted struct {
 	t       *rapid.T
 	limiter *Redis
@@ -21,9 +21,9 @@ type scripted struct {
 	user     string
 	policies map[string]Policy // by scope
 	sent     map[string][]sentOne
-	asked    map[string]int // position in the order of requests of each waiting notification, by ID
+	asked    map[string]int // by ID: each waiting notification's position in the order of requests
 	turn     int
-	front    int // position of the last one that went ahead of all others, below 0
+	front    int // position of the last notification that became first of all; negative
 }
 
 type sentOne struct {
@@ -33,7 +33,7 @@ type sentOne struct {
 
 var scriptCategories = []string{"", "a", "b"}
 
-// drawnPolicy draws limits of some seconds.
+// drawnPolicy draws limits with periods from 0.3 to 20 s, and of a day.
 func drawnPolicy(rt *rapid.T, name string) Policy {
 	rates := []Rate{{1, 2 * time.Second}, {2, 7 * time.Second}, {3, 20 * time.Second}, {1, 24 * time.Hour}}
 	p := Policy{MinGap: rapid.SampledFrom([]time.Duration{0, 0, 300 * time.Millisecond, 3 * time.Second}).Draw(rt, name+" gap")}
@@ -43,7 +43,7 @@ func drawnPolicy(rt *rapid.T, name string) Policy {
 	return p
 }
 
-// scripts runs the property, each time on a new user, under a set clock.
+// scripts runs the property, each time with a new user, on a clock that only the property advances.
 func scripts(t *testing.T, property func(*scripted)) {
 	t.Helper()
 	t.Parallel()
@@ -73,7 +73,7 @@ func (s *scripted) keys() *keys {
 	return &s.limiter.user(&r).keys
 }
 
-// drawn returns a request of one of 15 notifications, each always of the same category.
+// drawn returns a request for one of 15 notifications. The ID determines the category.
 func (s *scripted) drawn() Request {
 	n := rapid.IntRange(0, 14).Draw(s.t, "n")
 	return s.request(scriptCategories[n%3], fmt.Sprint("n", n))
@@ -91,7 +91,7 @@ func (s *scripted) ask(r Request, claim deniedClaim) Decision {
 	_, waits := s.asked[r.ID]
 	s.learn(r, d)
 	if _, now := s.asked[r.ID]; now && !waits && admitted != 0 && admitted != claim.stamp {
-		s.front-- // it was granted before
+		s.front-- // the notification was granted before
 		s.asked[r.ID] = s.front
 	}
 	return d
@@ -106,7 +106,7 @@ func (s *scripted) admitted(r Request) (last int64) {
 	return last
 }
 
-// learn checks the decision against the known state of the user, and updates that.
+// learn checks the decision against the known state of the user, and updates the state.
 func (s *scripted) learn(r Request, d Decision) {
 	switch d.Status {
 	case Granted:
@@ -162,7 +162,7 @@ func (s *scripted) replan(all ...Request) FollowUp {
 	slots := s.slots()
 	for _, b := range placed.Early {
 		if _, waits := slots[b.member]; !waits {
-			delete(s.asked, b.ID) // it has no limits any more
+			delete(s.asked, b.ID) // the notification has no limits any more
 		}
 	}
 	return placed
@@ -255,7 +255,7 @@ func (s *scripted) step() string {
 	}
 }
 
-// heir takes over another notification's slot, twice: the earlier of two slots.
+// heir asks twice with Replaces: the request takes over the earlier of the two slots.
 func (s *scripted) heir(r Request) {
 	slots, line := s.slots(), r.Line().name()
 	slot, held := slots[line+r.Replaces]
@@ -281,7 +281,7 @@ func (s *scripted) heir(r Request) {
 	}
 }
 
-// beside leaves a claim in the sets while another notification asks, and then denies it.
+// beside leaves a claim in the sets while another notification asks, and then denies the claim.
 func (s *scripted) beside(r Request) string {
 	ctx := context.Background()
 	late := s.request(r.Category, fmt.Sprint("claim", s.turn, "-", len(s.sent[General])))

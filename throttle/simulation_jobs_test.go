@@ -13,7 +13,7 @@ import (
 // A simUser has a timeline and the scopes of its jobs.
 type simUser struct {
 	name       string
-	categories []string // "" for a job without one
+	categories []string // "" for a job without category
 	general    bool
 	limits     map[string]Policy
 }
@@ -59,7 +59,7 @@ type job struct {
 	open      int   // running deliveries
 	over      int64 // execution time of the last call with a received reply, µs
 	ghost     int64 // time of the last round trip executed without a caller, µs
-	unheard   int   // and its position among all decisions
+	unheard   int   // that round trip's position among all decisions
 	waiting   []*delivery
 }
 
@@ -149,7 +149,7 @@ func (w *world) deliver(d *delivery) {
 	})
 }
 
-// again delivers after that time, unless the delivery is woken before.
+// again delivers after in µs, unless the delivery is woken before.
 func (w *world) again(d *delivery, in int64) {
 	d.visit++
 	visit := d.visit
@@ -277,8 +277,8 @@ func (w *world) cancelJob(j *job) {
 	w.giveBack(j, func() { j.open-- })
 }
 
-// follow handles FollowUp as a worker does, except for a lost wake-up in five: it wakes the early
-// jobs, and reschedules the other lines, or the user's lines a second later.
+// follow handles FollowUp as a worker does, but loses one wake-up in five: it wakes the early jobs
+// and reschedules the other lines, after p.After the lines of the user's categories too.
 func (w *world) follow(u *simUser, p FollowUp) {
 	for _, b := range p.Early {
 		for _, j := range w.jobs {
@@ -346,8 +346,8 @@ func (w *world) crash(s *simWorker) {
 	s.start()
 }
 
-// changeLimits changes the policy of a user's scope. Each worker learns of it at a random time,
-// and one of them reschedules the lines.
+// changeLimits changes the policy of a user's scope. Each worker learns of the change at a random
+// time, and one worker reschedules the lines.
 func (w *world) changeLimits() {
 	u := w.users[w.rng.IntN(len(w.users))]
 	names := []string{General}

@@ -25,7 +25,7 @@ func (a *admission) has(scope string) bool {
 // tolerance is how much closer than allowed two admissions may be, in µs.
 const tolerance = 1000
 
-// judge checks the log and the keys that are left.
+// judge checks the log, and the keys at the end.
 func (w *world) judge() {
 	if len(w.faults) == 0 && len(w.unfinished()) > 0 {
 		w.fault("never ended: %s", w.unfinished())
@@ -54,10 +54,10 @@ func (w *world) unfinished() []string {
 	return ids
 }
 
-// judgeAdmission checks an admission against all earlier decisions, under its own policies: with
-// it, no n+1 notifications may be closer together than the period. A notification that was
-// admitted twice counts at each of its times, and once in a window. If the server's clock steps,
-// only the last admission counts, as in the timeline.
+// judgeAdmission checks an admission against all earlier decisions, under its own policies: the
+// admission and n others must span the period. A notification that was admitted twice counts at
+// each of its times, but once in a window. If the server's clock steps, only the notification's
+// last admission counts, as in the timeline.
 func (w *world) judgeAdmission(x *admission, of string, instant func(*admission) int64) {
 	for _, scope := range x.scopes {
 		for i, rule := range scope.Policy.appendRules(nil) {
@@ -93,8 +93,8 @@ func (w *world) judgeAdmission(x *admission, of string, instant func(*admission)
 	}
 }
 
-// admittedAgain reports whether a's job was admitted again before that position, or may have been
-// without a reader of the reply.
+// admittedAgain reports whether a's job was, or by a call without a reader of its reply may have
+// been, admitted again before the position before.
 func (w *world) admittedAgain(a *admission, before int) bool {
 	if unheard := a.job.unheard; unheard > a.order && unheard < before {
 		return true
@@ -113,7 +113,7 @@ func spell(window map[*job]int64) string {
 	return strings.Join(lines, ", ")
 }
 
-// judgeKeys checks the keys that are left on the server.
+// judgeKeys checks the server's keys at the end.
 func (w *world) judgeKeys() {
 	ctx := context.Background()
 	w.setTime()
@@ -141,7 +141,7 @@ func (w *world) judgeKeys() {
 	w.setTime()
 	w.must(w.raw.Exists(ctx, "tick").Err())
 	if keys := w.redis.Keys(); len(keys) > 0 {
-		w.fault("behind idle users stay %s", keys)
+		w.fault("idle users leave the keys %s", keys)
 	}
 }
 

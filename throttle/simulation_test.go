@@ -88,12 +88,12 @@ type plan struct {
 	jitter   float64
 	stall    float64
 	lose     float64 // share of round trips with a lost request or reply
-	crash    float64 // workers per job
+	crash    float64 // crashes of workers per job
 	twin     float64
 	cancel   float64
 	giveBack float64
 	late     float64 // share of waiting jobs that miss their slot
-	early    float64 // share that come up to a second early
+	early    float64 // share of waiting jobs that come up to a second early
 	changes  int     // of limits
 	steps    int     // of workers' clocks
 	jolts    int     // of the server's clock
@@ -171,8 +171,8 @@ func (w *world) plan(jolts bool) {
 
 func between(r *rand.Rand, low, high int64) int64 { return low + r.Int64N(high-low+1) }
 
-// randomPolicy draws limits low enough that lines form. Sometimes its longest period is the
-// horizon.
+// randomPolicy draws limits low enough that lines form. Sometimes the policy's longest period is
+// the horizon.
 func randomPolicy(r *rand.Rand) Policy {
 	var p Policy
 	if r.IntN(3) > 0 {

@@ -20,7 +20,7 @@ import (
 )
 
 // A world is one simulated history. It runs one event at a time and then waits until all
-// goroutines of the limiters are blocked: at a round trip, or behind one.
+// goroutines of the limiters are blocked: at a round trip, or by a goroutine at a round trip.
 type world struct {
 	seed  uint64
 	rng   *rand.Rand
@@ -28,7 +28,7 @@ type world struct {
 	trace func(string, ...any)
 
 	now    atomic.Int64 // µs
-	server int64        // by which the server's clock is ahead, µs
+	server int64        // how far the server's clock is ahead of the world's, µs
 	order  int
 	events events
 	count  int
@@ -44,7 +44,7 @@ type world struct {
 	pending map[*trip]bool
 
 	mu      sync.Mutex
-	arrived []*trip // since the last quiet
+	arrived []*trip // since the last call of quiet
 	closing bool
 
 	log     []*admission
@@ -202,7 +202,7 @@ type simCall struct {
 	then     func(*simCall)
 
 	executed int64 // time of the decision, µs
-	decided  int64 // the same on the server's clock, since 1970
+	decided  int64 // time of the decision on the server's clock, µs since 1970
 	order    int   // its position among all decisions
 }
 
@@ -217,11 +217,11 @@ func (w *world) start(c *simCall, do func(context.Context, *simCall)) {
 	w.quiet()
 }
 
-// callKey is the context key of a call. The pipelines' contexts have none.
+// callKey is the context key of a call. The pipelines' contexts have no call.
 type callKey struct{}
 
-// quiet waits until every call is at a round trip or done. The end of one call may release
-// others.
+// quiet waits until every call is at a round trip or done. A call that ends may release other
+// calls.
 func (w *world) quiet() {
 	synctest.Wait()
 	w.running = nil
@@ -394,7 +394,7 @@ func (w *world) haunt(t *trip) {
 		for _, args := range copies {
 			pipe.Do(context.Background(), args...)
 		}
-		_, _ = pipe.Exec(context.Background()) // NOSCRIPT, among others
+		_, _ = pipe.Exec(context.Background()) // errors such as NOSCRIPT are expected
 		w.order++
 		if j := t.call.job; j != nil {
 			j.ghost, j.unheard = w.now.Load(), w.order

@@ -50,13 +50,13 @@ type lineArgs struct {
 	Category string      `json:"category"` // prefix of the names of the category's lines
 	Scopes   []scopeArgs `json:"scopes"`
 	Closed   []int64     `json:"closed,omitempty"` // alternating FROM and UPTO
-	Free     bool        `json:"free,omitempty"`   // it has no limits
+	Free     bool        `json:"free,omitempty"`   // the line has no limits
 }
 
 // A scopeArgs is a scope's policy and the entries that count in it.
 type scopeArgs struct {
-	Key    int     `json:"key"`   // index in KEYS of its admissions
-	Of     string  `json:"of"`    // prefix of the names of its lines
+	Key    int     `json:"key"`   // index in KEYS of the scope's admissions
+	Of     string  `json:"of"`    // prefix of the names of the scope's lines
 	Rules  []int64 `json:"rules"` // alternating N and PERIOD, first the minimum gap
 	Most   int     `json:"most"`  // the largest N
 	Margin int64   `json:"margin"`
@@ -99,7 +99,7 @@ func lineOf(member string) (l Line, id string) {
 	return l, id
 }
 
-// lineArgs returns the line as the i-th of a call, with the request's scopes and zone.
+// lineArgs returns the arguments of a call's i-th line, with the request's scopes and zone.
 func (r *Request) lineArgs(i int, line Line, now int64) lineArgs {
 	general, own := r.policies()
 	l := lineArgs{Name: line.name(), Category: Escape(line.Category) + " ", Scopes: []scopeArgs{}, Free: general.free() && own.free() || own.exempt()}
@@ -180,8 +180,8 @@ func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotsReply, error
 	return read(c.Lines, reply)
 }
 
-// script runs a script in one round trip, or in two if Redis does not know it. Each has its own
-// timeout.
+// script runs a script in one round trip, or in two if Redis has not cached the script. Each round
+// trip has its own timeout.
 func (l *Redis) script(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
 	trip := func(eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) *redis.Cmd {
 		ctx, cancel := context.WithTimeout(ctx, l.timeout)
@@ -386,14 +386,14 @@ func (l *Redis) place(ctx context.Context, op string, all []Request) (FollowUp, 
 type Move struct {
 	ID, Category string
 	From, To     time.Time
-	// Free means that it has no limits any more and goes at once.
+	// Free means that the notification has no limits any more and is sent at once.
 	Free bool
 }
 
 // A Plan is the preview of a Replan.
 type Plan struct {
 	Now   time.Time // on the limiter's clock
-	Moves []Move    // of the requested lines, in the order of each
+	Moves []Move    // of the requested lines, in each line's order
 	// Others are the user's other lines with waiting notifications.
 	Others []Line
 }

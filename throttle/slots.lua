@@ -16,8 +16,8 @@
 --
 -- Returns: now; the number of waiting notifications; an answer for each notification; the jobs to
 -- wake (alternating LINE ID and slot); the waiting lines if their slots may change; the delay
--- until the call's line is to be rescheduled; for a dry run LINE ID, old and new slot of each.
--- Times and periods are in µs of this server's clock.
+-- until the call's line is to be rescheduled; for a dry run LINE ID, old and new slot of each
+-- waiting notification. Times and periods are in µs of this server's clock.
 
 local op, ask = ARGV[1], cjson.decode(ARGV[2])
 local slotsKey, earlyKey, linesKey = KEYS[1], KEYS[2], KEYS[3]
@@ -29,12 +29,12 @@ local now = clock[1] * 1000000 + clock[2]
 
 local GRANTED, DEFERRED, REFUSED, REJECTED, SLOTLESS = 1, 2, 3, 4, 5 -- parsed by decision in slots.go
 local SECOND = 1000000
-local LITTLE = 25000             -- an entry earlier by less may be passed; a job early by less moves no others
-local PASSED = now - SECOND      -- an overdue slot before this stays where it is, and others may pass it
+local LITTLE = 25000             -- entries this close may swap; a job delayed by less moves no others
+local PASSED = now - SECOND      -- an overdue slot before this stays unchanged, and others may pass it
 local GONE = now - 3600 * SECOND -- a slot before this is returned: its job may no longer exist
-local SOON = now + 2 * SECOND    -- early jobs due before this are woken,
-local AHEAD = 3                  -- and this many others, so that later calls repeat a lost wake-up
-local WAKES = 64                 -- the most of either kind
+local SOON = now + 2 * SECOND    -- early jobs due before this are returned to be woken,
+local AHEAD = 3                  -- and the first few in any case, so that a lost wake-up is repeated
+local WAKES = 64                 -- the largest number of early slots, and of slots before GONE, in a reply
 
 local wakes, moves, after = {}, {}, 0 -- parts of the reply
 local placed = false                  -- a slot was placed
@@ -45,7 +45,7 @@ local function begins(name, with) return string.sub(name, 1, #with) == with end
 local function scoreOf(set, member) return tonumber(redis.call('ZSCORE', set, member) or nil) end
 local function fieldOf(name) return tonumber(redis.call('HGET', linesKey, name) or 0) end
 
--- nth returns the time of the set's entry with that rank, -1 for the newest; or nil.
+-- nth returns the time of the set's entry with that rank, -1 for the newest; nil without an entry.
 local function nth(set, rank) return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2]) end
 
 -- entries converts alternating names and numbers to a list of {name=, at=}, for names with that
@@ -98,8 +98,8 @@ local function opened(line, at)
   return at
 end
 
--- allowedAt returns the earliest time from now on at which the admissions, except its own, allow the
--- notification. With books that is after now, because its caller cannot send it yet.
+-- allowedAt returns the earliest time from now on at which the admissions, except r's own, allow
+-- the notification r. If r.books is set, that time is after now, as the caller cannot send r yet.
 local function allowedAt(line, r)
   local at = r.books and now + 1 or now
   for _, scope in ipairs(line.scopes) do
@@ -132,10 +132,10 @@ local function views(line, r)
   return lists
 end
 
--- clash returns the earliest time from at on that the rules around it allow: n entries and the
--- new one must span the period. It checks each n consecutive entries around at, the latest first,
--- and stops at the first n that end too early to matter. A window that begins or ends at a slot
--- spans the margin more, so that a slightly late job does not delay others.
+-- clash returns the earliest time from at on that the list's rules allow: n entries and the new
+-- one must span the period. It checks each n consecutive entries around at, the latest first, and
+-- stops at the first n that begin too early to matter. A window that begins or ends at a slot
+-- must span the margin too, so that a slightly late job does not delay others.
 local function clash(list, at)
   local free, before, scope = at, upTo(list, at), list.scope
   for k = 1, #scope.rules, 2 do
@@ -164,8 +164,8 @@ local function place(line, among, at)
   return at
 end
 
--- binding returns the scope and the rule that set at. All admissions count, because a claim may
--- be dated slightly ahead.
+-- binding returns the scope and the rule that set the time at. All admissions count, because a
+-- claim's score may be slightly after now.
 local function binding(among, at)
   local latest, scope, rule = 0, 0, 0
   for i, list in ipairs(among) do
@@ -218,9 +218,9 @@ local function giveBack(line, r)
   for _, scope in ipairs(line.scopes) do write('ZREM', KEYS[scope.key], r.member) end
 end
 
--- reschedule moves the line's entries from slot on, in their order, each at the earliest time
--- that fits among all others and is at least floor. An entry with an earlier slot than before
--- becomes early. The admission of r does not count.
+-- reschedule moves the line's entries from slot on, in their order, each to the earliest time
+-- that fits among all others and is at least floor. It marks an entry as early if its new slot is
+-- before its old one. The admission of r does not count.
 local function reschedule(line, slot, floor, r)
   local those, others, at = {}, {}, floor - 1
   for _, entry in ipairs(all()) do
@@ -295,8 +295,8 @@ local function full(line)
   return category >= ask.most or user >= 2 * ask.most
 end
 
--- slotOf returns the slot that the notification holds or takes over: its own in another zone, or
--- its elder's; the earliest of several.
+-- slotOf returns the earliest slot of the notification, in any zone, and of its elder, which it
+-- replaces. The notification takes this slot over in its line.
 local function slotOf(line, r)
   local own = scoreOf(slotsKey, r.name)
   if own and not r.elder then return own end
@@ -312,9 +312,9 @@ local function slotOf(line, r)
 end
 
 -- decideHeld decides a notification with a slot. At its slot it is granted if allowedAt is now and no
--- earlier slot of its line is due. Otherwise it gets another slot: alone, if it is short by less
--- than LITTLE and no other slot is in between; else with all entries behind it, after the second
--- in which a due earlier entry may not be passed.
+-- earlier slot of its line is due. Otherwise it gets a later slot: alone, if that is less than
+-- LITTLE later and no other slot is in between; else with all entries behind it, and if an earlier
+-- entry is due, only after the second in which that must not be passed.
 local function decideHeld(line, r, slot)
   if slot <= now then
     local free = opened(line, allowedAt(line, r))
@@ -355,11 +355,11 @@ local function decideNew(line, r)
   return answer(line, r, DEFERRED, at, among)
 end
 
--- acquire decides one notification. It needs only allowedAt, and no slot delays it, if it passes the
--- current quiet hours or was granted before: then the reply was lost or it was not sent in time.
+-- acquire decides one notification. Slots do not delay it, only allowedAt, if it passes the current
+-- quiet hours, or was granted before: then the reply was lost, or it was not sent in time.
 local function acquire(line, r)
   local own = admitted(line, r)
-  if own > 0 and own == ask.claim then -- the claim was denied: slots placed since have respected it
+  if own > 0 and own == ask.claim then -- a denied claim: slots placed since count it as an admission
     giveBack(line, r)
     own = 0
     if fieldOf('placed:') >= ask.entered then
@@ -403,8 +403,8 @@ local function leave(line)
   moveUp(line, first)
 end
 
--- replan reschedules the line, after a change of limits or for a leave. If the line has no limits
--- any more, all leave it and are returned with the time now.
+-- replan reschedules the line, after a change of limits or after a notification has left it. From
+-- a line without limits all notifications leave, and are returned with the time now.
 local function replan(line)
   if ask.leaver and not line.free then return moveUp(line, PASSED) end
   if not line.free then return reschedule(line, PASSED, now) end

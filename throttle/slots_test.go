@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A lane runs the jobs of one user against a limiter in virtual time. Each asks up to 2 ms after
-// its time, and the lane handles FollowUp as a worker does.
+// A lane runs the jobs of one user against a limiter in virtual time. Each job asks up to 2 ms
+// after its time, and the lane handles FollowUp as a worker does.
 type lane struct {
 	t       *testing.T
 	limiter *throttle.Memory
@@ -83,7 +83,7 @@ func (l *lane) request(id, category string) throttle.Request {
 	return r
 }
 
-// add adds n jobs, the first at from and each apart after the one before.
+// add adds n jobs: the first at the time from, each later one by the duration apart later.
 func (l *lane) add(category string, n int, from, apart time.Duration) {
 	for i := range n {
 		j := &laneJob{id: fmt.Sprint(category, "-", i), category: category, number: len(l.order)}
@@ -126,7 +126,7 @@ func (l *lane) placed(category string, p throttle.FollowUp) {
 	}
 }
 
-// replan reschedules lines, but not the other lines of the answer.
+// replan reschedules lines, but ignores the answer's Others.
 func (l *lane) replan(all ...throttle.Request) {
 	placed, err := l.limiter.Replan(l.t.Context(), all)
 	must(l.t, err)
@@ -141,8 +141,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// run runs the requests until none is left, or for the duration until if that is positive. It
-// calls then once, at when.
+// run makes all requests, or with a positive duration until only those due before it has passed.
+// At the time when it calls the function then.
 func (l *lane) run(until, when time.Duration, then func()) {
 	for len(l.queue) > 0 {
 		c := l.queue[0]
@@ -154,7 +154,7 @@ func (l *lane) run(until, when time.Duration, then func()) {
 		}
 		heap.Pop(&l.queue)
 		if !c.job.told.Equal(c.told) {
-			continue // it was woken for another slot
+			continue // the job was woken for a different slot
 		}
 		if until > 0 && c.at.After(began.Add(until)) {
 			return
@@ -183,7 +183,7 @@ func (l *lane) come(j *laneJob) {
 	l.placed(j.category, d.FollowUp)
 }
 
-// costs fails if a delivery takes more checks on average.
+// costs fails if the average number of checks per delivery exceeds most.
 func (l *lane) costs(most float64) {
 	l.t.Helper()
 	checks := 0
@@ -213,7 +213,7 @@ func (l *lane) span() time.Duration {
 	return l.out[len(l.out)-1].granted.Sub(l.out[0].granted)
 }
 
-// drains fails if took is longer than most.
+// drains fails if took exceeds most.
 func (l *lane) drains(took, most time.Duration) {
 	l.t.Helper()
 	l.t.Logf("it takes %v, want %v", took, most)
@@ -337,8 +337,8 @@ func TestRaisedLimitDrainsAtItsRate(t *testing.T) {
 	}
 }
 
-// A stream uses all of the general limit, and another category may send one in 20 s: its jobs are
-// on time.
+// A stream uses up the general limit. The jobs of the category rare, which may send one in 20 s,
+// are on time.
 func TestStreamDelaysNoOtherCategory(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, gapAndRates(time.Second))
@@ -362,7 +362,7 @@ func TestStreamDelaysNoOtherCategory(t *testing.T) {
 	}
 }
 
-// A full line rejects each new notification at once, and no other one.
+// A full line rejects each new notification at once, and no notification that is already in it.
 func TestFullLineRejectsFlood(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, hourly)
@@ -379,7 +379,7 @@ func TestFullLineRejectsFlood(t *testing.T) {
 		}
 	}
 	l.inOrder()
-	// 10 a minute: one and the burst are sent before the line is full
+	// at most 20 notifications, at 10 a minute, are sent before the line is full
 	if rejected < flood-most-20 || rejected > flood-most || waiting+len(l.out)+rejected != flood {
 		t.Errorf("%d are sent, %d wait and %d are rejected", len(l.out), waiting, rejected)
 	}

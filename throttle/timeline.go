@@ -36,8 +36,8 @@ func (m mark) compare(o mark) int {
 	return -1
 }
 
-// binding returns the view and the rule that set the time of an entry, and the entry that the
-// rule counts from; nil and "" for none.
+// binding returns the view and the rule that set an entry's time at, and the entry that the rule
+// counts from; nil and "" if no rule did.
 func binding(views []*view, at time.Time) (scope *view, rule string, after Entry) {
 	var latest time.Time
 	for _, s := range views {
@@ -55,8 +55,8 @@ func binding(views []*view, at time.Time) (scope *view, rule string, after Entry
 	return scope, rule, after
 }
 
-// Timeline implements Planner. It returns the earliest bookings of the scopes, each with the
-// scope and the rule that set its slot.
+// Timeline implements Planner. Its bookings are the scopes' earliest ones, each with the scope and
+// the rule that set its slot.
 func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	t := Timeline{Admissions: map[string][]Entry{}, marks: map[string]*view{}}
 	r.ID = ""
@@ -94,7 +94,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	return t, nil
 }
 
-// wait adds the bookings by slot.
+// wait adds a booking for each slot.
 func (t *Timeline) wait(r *Request, slots []redis.Z) {
 	general, own := r.policies()
 	var lines []Line
@@ -161,8 +161,8 @@ type Window struct {
 	// AtLeast means that Used may be larger: the timeline has only its newest MaxEntries
 	// admissions.
 	AtLeast bool
-	// Free is when this limit alone allows the next notification: the timeline's Now if it does
-	// already, zero if the timeline is too short to know.
+	// Free is when this limit alone allows the next notification: the timeline's Now if that is
+	// already possible, zero if the timeline has too few entries to know.
 	Free time.Time
 }
 

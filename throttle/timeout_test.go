@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A timed-out call is retried once, because this process may have lost the time. A refused call
-// or a probe is not retried.
+// A timed-out call is retried once, because this process may have been stopped. A refused call or
+// a probe is not retried.
 func TestTimeoutIsRetriedBeforeOutage(t *testing.T) {
 	t.Parallel()
 	errLate := fmt.Errorf("%w: %w", ErrUnavailable, context.DeadlineExceeded)

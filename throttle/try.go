@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Try runs each operation of the limiter on the keys of a user that does not exist, on each
-// master of a Cluster. It returns the error of an operation that Redis rejects, for example for
-// lack of a permission.
+// Try runs each operation of the limiter on the keys of invented users, on each master of a
+// Cluster. It returns the error of an operation that Redis rejects, for example for lack of a
+// permission.
 func (l *Redis) Try(ctx context.Context) error {
 	masters, err := l.masters(ctx)
 	if err != nil {
@@ -31,10 +31,10 @@ func (l *Redis) Try(ctx context.Context) error {
 			return l.tryScan(ctx, masters)
 		}
 	}
-	return fmt.Errorf("%w: of %d masters %d have slots", ErrUnavailable, len(masters), len(tried))
+	return fmt.Errorf("%w: only %d of %d masters have hash slots", ErrUnavailable, len(tried), len(masters))
 }
 
-// tryScan scans one page of each master's keys; Waiting scans all.
+// tryScan scans one page of each master's keys; Waiting scans all pages.
 func (l *Redis) tryScan(ctx context.Context, masters []redis.UniversalClient) error {
 	for _, master := range masters {
 		if _, _, err := l.scan(ctx, master, 0, escapeGlob(l.prefix+":{")+"*"); err != nil {
@@ -51,7 +51,8 @@ func tryRequest() Request {
 	}
 }
 
-// try makes each kind of call: one is granted, one gets a slot, one waits without a slot.
+// try makes each kind of call: for a notification that is granted, one that gets a slot, and one
+// that waits without a slot.
 func (l *Redis) try(ctx context.Context, r Request) error {
 	ask := func(id string) (err error) {
 		r.ID = id

@@ -30,7 +30,7 @@ func limiterOn(t *testing.T, o *redis.Options) *throttle.Redis {
 	return l
 }
 
-// calls returns all calls of a limiter; the report has a user of its own.
+// calls returns all calls of a limiter; the call with a report has its own user.
 func calls(l throttle.Planner, user string) map[string]func(context.Context) error {
 	r := throttle.Request{User: user, ID: "n", Scopes: []throttle.Scope{
 		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}, {Name: "c", Policy: throttle.Policy{MinGap: time.Hour}}}}

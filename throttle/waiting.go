@@ -18,8 +18,8 @@ import (
 const scanPage = 1000
 
 // Waiting calls f for each user with waiting notifications. It scans all keys, on each master of
-// a Cluster, and leaves at least half of Redis's time to other clients. It may miss a user that
-// begins or stops waiting meanwhile, and may call f twice for one. An error of f ends it.
+// a Cluster, and leaves at least half of Redis's time to other clients. It may miss users that
+// begin or stop waiting meanwhile, and may call f twice for a user. An error of f ends the scan.
 func (l *Redis) Waiting(ctx context.Context, f func(app, user string) error) error {
 	const suffix = "}:lines"
 	pattern := escapeGlob(l.prefix+":{") + "*" + suffix
@@ -91,7 +91,7 @@ func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor u
 	return keys, next, nil
 }
 
-// owner returns the app and the user of a key, and whether the key is the limiter's.
+// owner returns the app and the user of a key, and whether the key belongs to the limiter.
 func (l *Redis) owner(key, suffix string) (app, user string, ours bool) {
 	tag, found := strings.CutSuffix(strings.TrimPrefix(key, l.prefix+":{"), suffix)
 	a, u, named := strings.Cut(tag, "/")
