@@ -1,14 +1,14 @@
 // Package httplimit is net/http middleware that limits HTTP requests by a throttle.Limiter. Start
 // with Middleware.
 //
-// A request is granted now, or answered with 429 and not recorded in the timeline. Every reply
+// A request is granted, or answered with 429 and not recorded in the timeline. Every reply
 // shows the limits and the remaining requests in the fields of
 // draft-ietf-httpapi-ratelimit-headers-11, and a 429 has a problem document.
 //
 // Invariants:
-//   - Every request is an admission of its own, with a unique ID.
-//   - A reply shows only limits that the limiter has checked: without a check or a rule, it has
-//     no RateLimit field.
+//   - Every granted request is its own admission, with a unique ID.
+//   - A reply shows only limits that the limiter has checked: if there was no check, or the
+//     denying rule is unknown, the reply has no RateLimit field.
 //   - Clients never see the store's errors; Options.Report gets them.
 package httplimit
 
@@ -29,17 +29,17 @@ type Options struct {
 	// OnError handles a request for which the limiter returns an error: Closed, the default,
 	// answers 503; Open passes it on.
 	OnError throttle.OnOutage
-	// Report is called with each such error, for logging; nil for none.
+	// Report is called with each of these errors, for logging; nil disables it.
 	Report func(*http.Request, error)
 }
 
-// Middleware limits HTTP requests. key returns the timeline and the scopes of a request, with
-// rates of at most throttle.MaxEntries; its ID, Horizon and Report are ignored. Requests without
-// a user or scopes pass.
+// Middleware limits HTTP requests. key returns the user and the scopes for a request; the count
+// of a rate is at most throttle.MaxEntries. ID, Horizon and Report are ignored. Requests without
+// user or scopes pass.
 //
 // A request above a limit is answered with 429 (RFC 6585), Retry-After in whole seconds, rounded
 // up, and a problem document (RFC 9457) of the type quota-exceeded. The timeline does not record
-// it.
+// the request.
 //
 // The fields RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11:
 // every rate and minimum gap is a policy named SCOPE:RULE, as in
@@ -99,7 +99,7 @@ func Advertise(h http.Header, scopes []throttle.Scope, d throttle.Decision) {
 	}
 	switch {
 	case d.Unchecked, d.Status != throttle.Granted && d.Rule == "":
-		limits = nil // their state is unknown
+		limits = nil // the limits' state is unknown
 	case d.Status != throttle.Granted:
 		limits = []string{item(d.Scope, d.Rule, "r", 0, "t", seconds(d.Left))}
 	}
@@ -111,13 +111,12 @@ func Advertise(h http.Header, scopes []throttle.Scope, d throttle.Decision) {
 	}
 }
 
-// item writes a String with two parameters as a structured field (RFC 9651).
+// item returns a structured field (RFC 9651): a String with two parameters.
 func item(scope, rule, first string, a int, second string, b int) string {
 	return `"` + policyName(scope, rule) + `";` + first + "=" + strconv.Itoa(a) + ";" + second + "=" + strconv.Itoa(b)
 }
 
-// policyName returns plain ASCII without quotes: Escape leaves no other bytes, and rules have
-// none.
+// policyName returns plain ASCII without quotes: Escape and the text of rules contain nothing else.
 func policyName(scope, rule string) string { return throttle.Escape(scope) + ":" + rule }
 
 // seconds rounds up.

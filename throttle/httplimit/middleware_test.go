@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// byUser limits the requests with a user.
+// byUser limits the requests with a User header.
 func byUser(scopes ...throttle.Scope) func(*http.Request) throttle.Request {
 	return func(r *http.Request) throttle.Request {
 		return throttle.Request{App: "shop", User: r.Header.Get("User"), Scopes: scopes}

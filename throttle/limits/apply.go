@@ -41,8 +41,8 @@ func (l *Policies) apply(changes []Change) {
 	}
 }
 
-// replace replaces all overrides and returns the changes. A nil override means none. Only one
-// caller at a time may apply or replace.
+// replace replaces all overrides and returns the changes. A nil override removes its level's. Only
+// one caller at a time may call apply or replace.
 func (l *Policies) replace(all map[Level]*Override) []Change {
 	changes := l.differences(all)
 	l.apply(changes)

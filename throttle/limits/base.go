@@ -13,7 +13,7 @@ type base struct {
 	apps    map[string]*everyone // of apps with overrides
 }
 
-// An everyone holds the scopes of an app's users without overrides.
+// An everyone holds the scopes of those users of an app who have no overrides.
 type everyone struct {
 	scopes   map[string][]throttle.Scope // of categories with a policy
 	defaults []throttle.Scope            // of other categories
@@ -58,7 +58,7 @@ func (b *base) in(app string) *everyone {
 	return b.allApps
 }
 
-// firstEnd returns the earlier of end and the override's end, 0 for none.
+// firstEnd returns the earlier of end and the override's end; 0 means that neither is set.
 func firstEnd(end int64, o *Override) int64 {
 	if until := o.Until.UnixMilli(); !o.Until.IsZero() && (end == 0 || until < end) {
 		return until
@@ -66,8 +66,8 @@ func firstEnd(end int64, o *Override) int64 {
 	return end
 }
 
-// inForce returns the policy in force at the level: the general one, or a category's own. Of the
-// maps there, the first has precedence, and the base comes last; a nil override means none.
+// inForce returns the policy in force at the level: the general one, or a category's own. Overrides
+// in an earlier map of there precede those in later maps and in the base; a nil override hides them.
 func (b *base) inForce(at Level, there ...map[Level]*Override) EffectivePolicy {
 	there = append(there, b.overrides)
 	for _, level := range at.precedence() {
@@ -95,7 +95,7 @@ func (b *base) withNight(p throttle.Policy) throttle.Policy {
 }
 
 // resolve returns the scopes at the level with the user's overrides. Quiet hours alone make a
-// scope, and so does a category without quiet hours: the limiter keeps them.
+// scope, and so does a category's policy that turns quiet hours off: the limiter needs both.
 func (b *base) resolve(at Level, users map[Level]*Override) []throttle.Scope {
 	general, own := b.inForce(Level{App: at.App, User: at.User}, users).Policy, throttle.Policy{}
 	if at.Category != "" {

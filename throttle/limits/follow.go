@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// followEvery is the poll interval of followers. Twice that and the time of a command are well
-// below the second within which a change applies everywhere.
+// followEvery is the poll interval of followers. Twice the interval and the time of a command are
+// well below the second within which a change applies everywhere.
 const followEvery = 250 * time.Millisecond
 
 // Follow applies the overrides to the limits until ctx ends, each change within a second. It
@@ -34,8 +34,8 @@ func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Cha
 	}
 }
 
-// Refresh polls once and returns the changes since the last poll; none the first time. Limits
-// must follow only one Overrides.
+// Refresh polls once and returns the changes since the last poll; the first call returns none.
+// Policies must follow only one Overrides.
 func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) {
 	l.following.Lock()
 	defer l.following.Unlock()
@@ -160,8 +160,8 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	return differences, nil
 }
 
-// olderThan reports whether a log entry has a lower version than the other: then Redis has lost
-// entries.
+// olderThan reports whether the log entry id has a lower version than other. If the newest entry
+// does, Redis has lost entries.
 func olderThan(id, other string) bool {
 	version, _, err := readEntryID(id)
 	known, _, unknown := readEntryID(other)

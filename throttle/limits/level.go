@@ -5,10 +5,10 @@ import (
 	"net/url"
 )
 
-// A Level identifies the policy that an override replaces: of one app or of all apps, of one user
-// or of all users, the general one or a category's. Empty names stand for all. The zero Level is
-// the configuration's. With Quota, it identifies the rate of that quota (the meter's key) and
-// nothing else. With Mute, it identifies a mute, which replaces no policy.
+// A Level identifies the policy that an override replaces: for one app or all apps, for one user
+// or all users, the general policy or a category's. An empty App or User stands for all. The zero
+// Level is limits.default. With Quota, the meter's key, it identifies only that quota's rate. With
+// Mute, it identifies a mute, which replaces no policy.
 type Level struct {
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
@@ -64,7 +64,7 @@ func (l Level) source() Source {
 	return sources[[3]bool{l.App != "", l.User != "", l.Category != ""}]
 }
 
-// A levelName is a name of a level, with its field.
+// A levelName is one of a level's names, with the field that has it.
 type levelName struct {
 	of    string
 	value *string
@@ -89,10 +89,9 @@ func (l Level) Key() string {
 	return named.Encode()
 }
 
-var errForeign = errors.New("an entry of the overrides is not one of this version")
+var errForeign = errors.New("an entry of the overrides has the form of a different version of pushpace")
 
-// readLevel parses Key's form. A field with an unknown name is an error, so that it does not
-// become a wider level.
+// readLevel parses Key's form. An unknown name is an error: without it the level would be wider.
 func readLevel(field string) (l Level, err error) {
 	named, err := url.ParseQuery(field)
 	for _, name := range l.names() {

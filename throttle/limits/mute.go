@@ -14,7 +14,7 @@ func (o *Override) muteFaults() (all throttle.Faults) {
 		all.Add("quota", "cannot be muted: mute an app, a user or a category")
 	}
 	if o.Policy.IsSet() || o.Policy.Exempt {
-		all.Add("mute", "excludes a policy: it stands beside the limits, and touches none")
+		all.Add("mute", "excludes a policy: a mute changes no limits")
 	}
 	return all
 }
@@ -43,7 +43,7 @@ func named(name string) []string {
 }
 
 // findMute returns the mute that holds a notification of that level at now, in Unix ms; nil for
-// none. Only a mute with All holds a notification that passes.
+// none. If passes, only a mute with All holds the notification.
 func findMute(mutes map[Level]*Override, at Level, passes bool, now int64) *Override {
 	for _, of := range at.muteLevels() {
 		if o := mutes[of]; o != nil && !o.ended(now) && (o.All || !passes) {
@@ -56,8 +56,8 @@ func findMute(mutes map[Level]*Override, at Level, passes bool, now int64) *Over
 // muted returns the known mutes. The caller must not modify the map.
 func (l *Policies) muted() map[Level]*Override { return *l.mutes.Load() }
 
-// Muted reports whether a mute holds notifications of that app, user and category: one at any of
-// their levels. Critical notifications and exempt categories pass, unless the mute has All.
+// Muted reports whether a mute holds notifications of that app, user and category; it may be at
+// any of their levels. Critical notifications and exempt categories pass a mute without All.
 func (l *Policies) Muted(at Level, critical bool) bool {
 	mutes := l.muted()
 	if len(mutes) == 0 || findMute(mutes, at, false, l.now()) == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A mute at any level of a notification holds it; a passing one is held only by a mute with All.
+// A mute at any of its levels holds a notification, unless the notification passes and the mute
+// has no All.
 func TestMuted(t *testing.T) {
 	t.Parallel()
 	ada := at("shop", "ada", "news")
@@ -98,7 +99,7 @@ func TestMutesInRedis(t *testing.T) {
 		if all, err := o.Mutes(ctx, at("", "ada", "")); err != nil || len(all) != 1 {
 			t.Errorf("%+v, %v", all, err)
 		}
-		must(client.ZAdd(ctx, o.keys[1], redis.Z{Score: 1, Member: ofShop.Key()}).Err()) // it ends
+		must(client.ZAdd(ctx, o.keys[1], redis.Z{Score: 1, Member: ofShop.Key()}).Err()) // the mute ends
 		refresh()
 		if l.Muted(at("shop", "bob", "news"), false) {
 			t.Error("what has ended mutes still")

@@ -22,10 +22,10 @@ type Override struct {
 	Policy throttle.Policy `json:"-"` // its fields are on the top level of the JSON
 	// All means that a mute also holds critical notifications and exempt categories.
 	All bool `json:"all,omitempty"`
-	// Until is when it ends, in whole milliseconds; zero for never.
+	// Until is when the override ends, in whole milliseconds; zero for never.
 	Until time.Time `json:"-"`
-	// By is the user that set it, and At the time, on Redis's clock. Version is that of the
-	// change in the log; 0 for an override that is not stored.
+	// By is the user that set the override, and At is when, on Redis's clock. Version is that of
+	// the change in the log; 0 for an override that is not stored.
 	By      string    `json:"by,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 	Version int64     `json:"-"`
@@ -79,12 +79,12 @@ func (o *Override) Validate(horizon time.Duration) error {
 	return all.Err()
 }
 
-// quotaFaults returns the errors of a quota's override. It does not check the rate against the
-// quota's algorithm.
+// quotaFaults returns the errors of a quota's override. It does not check whether the quota's
+// algorithm supports the rate.
 func (o *Override) quotaFaults() (all throttle.Faults) {
 	switch {
 	case o.Level != (Level{Quota: o.Quota}):
-		all.Add("quota", "excludes app, user and category: it is of all that share it")
+		all.Add("quota", "excludes app, user and category: a quota's rate applies to everyone who shares it")
 	case o.Policy.MinGap != 0 || o.Policy.Exempt || o.Policy.Quiet != nil || len(o.Policy.Rates) != 1:
 		all.Add("rates", "want one for a quota, and neither min_gap, quiet_hours nor exempt")
 	default:

@@ -24,7 +24,7 @@ const (
 	// MaxOverrides bounds the overrides: each worker holds all of them, about 50 MB.
 	MaxOverrides = 100_000
 	// LogKept is the approximate length of the audit log, with about 300 bytes an entry. A
-	// follower that lags by more reloads all overrides, for example after an import of more.
+	// follower that lags by more entries, as after a large import, reloads all overrides.
 	LogKept = 10_000
 )
 
@@ -32,7 +32,7 @@ const (
 // a change and its log entry are atomic:
 //
 //	PREFIX:{limits}:overrides   hash: by level, as app=shop&user=u1
-//	PREFIX:{limits}:ends        sorted set: the ones with an end, by Unix ms
+//	PREFIX:{limits}:ends        sorted set: the levels of overrides with an end, by Unix ms
 //	PREFIX:{limits}:log         stream: the changes, with consecutive versions
 //
 // Safe for concurrent use.
@@ -56,7 +56,7 @@ var (
 	// ErrPast means that the override's end is in the past.
 	ErrPast = errors.New("until has passed")
 	// ErrConflict means that the stored override is not the version that a change expects.
-	ErrConflict = errors.New("the override there has changed since")
+	ErrConflict = errors.New("the override at this level has changed meanwhile")
 	// ErrTooManyOverrides means that MaxOverrides are stored.
 	ErrTooManyOverrides = fmt.Errorf("there are %d overrides already: remove some, or change the configuration", MaxOverrides)
 )
@@ -75,10 +75,10 @@ func (o *Overrides) run(ctx context.Context, args ...any) *redis.Cmd {
 	return overridesScript.Run(ctx, o.client, o.keys, args...)
 }
 
-// Set validates the override and stores it, replacing the one of its level; all workers then
-// apply it. It ignores At. Setting an equal override changes nothing and adds no log entry. If a
-// version is given (0 for none), the stored override must have it; otherwise Set returns
-// ErrConflict.
+// Set validates the override and stores it in place of its level's; all workers then apply it. It
+// ignores At. An override equal to the stored one changes nothing and adds no log entry. If the
+// caller gives a version, the stored override must have that version (0: no override may be
+// stored); otherwise Set returns ErrConflict.
 func (o *Overrides) Set(ctx context.Context, override Override, over ...int64) error {
 	if err := override.Validate(o.horizon); err != nil {
 		return err
@@ -125,8 +125,8 @@ func changed(cmd *redis.Cmd) (bool, error) {
 // all 100,000 overrides take 200 round trips.
 const page = 500
 
-// Import validates all overrides and then sets them. After an error the ones before it are set;
-// setting them again changes nothing.
+// Import validates all overrides and then sets them. After an error in setting one, the ones before
+// it are set; a second import does not change these.
 func (o *Overrides) Import(ctx context.Context, all []Override) error {
 	for i := range all {
 		if err := all[i].Validate(o.horizon); err != nil {
@@ -150,7 +150,7 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 	answers := make([]*redis.Cmd, len(batch))
 	for i := range batch {
 		args := batch[i].change()
-		if i == 0 { // then the server has the script
+		if i == 0 { // loads the script on the server
 			answers[i] = pipe.Eval(ctx, overridesSource, o.keys, args...)
 		} else {
 			answers[i] = pipe.EvalSha(ctx, overridesScript.Hash(), o.keys, args...)
@@ -165,8 +165,8 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 	return failed
 }
 
-// Unset removes the override of exactly that level on behalf of by, and reports whether one
-// existed. A version has the same effect as for Set.
+// Unset removes the override of exactly that level, and reports whether it existed. The log names
+// the user by. A version has the same effect as in Set.
 func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...int64) (bool, error) {
 	if by == "" {
 		return false, errNoUser
@@ -177,8 +177,8 @@ func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...i
 	return changed(o.run(ctx, change(level, by, "", 0, over)...))
 }
 
-// Get returns the override of exactly that level, or nil. It may return one that has ended a
-// moment ago.
+// Get returns the override of exactly that level, or nil. It may return an override that has just
+// ended.
 func (o *Overrides) Get(ctx context.Context, level Level) (*Override, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -250,12 +250,12 @@ func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 	}
 }
 
-// ErrCursor means that a cursor is none that ListFrom has returned.
+// ErrCursor means that ListFrom cannot have returned the cursor.
 var ErrCursor = errors.New("the cursor is not known")
 
-// ListFrom returns about limit overrides, in no order, and the cursor of the next call; ""
-// starts, and is returned at the end. An override that is set or unset meanwhile may be missed,
-// and one may be returned twice.
+// ListFrom returns about limit overrides, in no order, and the cursor of the next call. The first
+// call takes the cursor "", and the last returns it. An override that is set or unset meanwhile may
+// be missed, and any override may be returned twice.
 func (o *Overrides) ListFrom(ctx context.Context, cursor string, limit int) (overrides []Override, next string, err error) {
 	at := uint64(0)
 	if cursor != "" {
@@ -298,7 +298,7 @@ type Change struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"` // on Redis's clock
 	By      string    `json:"by"`
-	// Why is set, unset, or ended (its end has come). Followers also see Lost.
+	// Why is set, unset, or ended (the override's end has come). Followers also see Lost.
 	Why string `json:"why"`
 	Level
 	From *Override `json:"from,omitempty"` // nil for none before
@@ -308,7 +308,7 @@ type Change struct {
 // Lost is the Why of an override that Redis has lost before its end.
 const Lost = "lost"
 
-// Log returns at most newest changes before a version (0 for all), the newest first.
+// Log returns the newest changes before a version (0 for all), at most newest, the newest first.
 func (o *Overrides) Log(ctx context.Context, version int64, newest int) ([]Change, error) {
 	from := "+"
 	if version > 0 {

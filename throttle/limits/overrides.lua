@@ -12,8 +12,8 @@ local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local function text(n) return string.format('%.0f', n) end
 
--- note writes a log entry, and returns the new value and an error. It precedes the change itself:
--- a Redis without memory rejects it, and then nothing changes.
+-- note writes a log entry, and returns the new value and an error. Its caller makes the change
+-- afterwards: a Redis without memory rejects the entry, and then nothing changes.
 local function note(field, why, by, from, setting)
   local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   local version = last and tonumber(string.match(last[1], '^%d+')) + 1 or 1
@@ -37,7 +37,7 @@ if op == 'change' then
   return 1
 end
 
--- changes: the first poll after an override's end removes it
+-- changes: the first poll after an override's end removes the override
 for _, field in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now), 'LIMIT', 0, 100)) do
   local old = redis.call('HGET', hash, field)
   if old then

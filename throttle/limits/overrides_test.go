@@ -199,7 +199,7 @@ func TestOverrideJSON(t *testing.T) {
 	}
 }
 
-// InForce from Redis agrees with all followers.
+// Overrides.InForce, which reads Redis, agrees with all followers.
 func TestInForceEqualsFollowers(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
@@ -254,7 +254,7 @@ func TestForeignEntriesAreErrors(t *testing.T) {
 		if f.period("u") != time.Minute || f.period("v") != time.Second {
 			t.Errorf("%q: something else is in force", field)
 		}
-		const want = "an entry of the overrides is not one of this version"
+		const want = "an entry of the overrides has the form of a different version of pushpace"
 		if err := o.List(ctx, func(limits.Override) bool { return true }); err == nil || err.Error() != want {
 			t.Errorf("%q: listed: %v", field, err)
 		}
@@ -294,8 +294,8 @@ func follow(t *testing.T, o *limits.Overrides) *follower {
 	return f
 }
 
-// next waits until the condition holds. It fails after two more successful polls, as one may have
-// been in flight.
+// next waits until the condition holds. It fails after two more successful polls, because one poll
+// may have been in flight.
 func (f *follower) next(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	looks := func() int { f.mu.Lock(); defer f.mu.Unlock(); return f.looks }
@@ -312,7 +312,7 @@ func (f *follower) next(t *testing.T, what string, condition func() bool) {
 	})
 }
 
-// period returns that of the general limit in force.
+// period returns the period of the general limit in force.
 func (f *follower) period(user string) time.Duration { return f.periodIn("shop", user) }
 
 func (f *follower) periodIn(app, user string) time.Duration {
@@ -352,7 +352,7 @@ func TestTooManyOverrides(t *testing.T) {
 	t.Logf("%d are read within %s", limits.MaxOverrides, time.Since(began))
 }
 
-// A change that expects another version than the stored one changes nothing.
+// A change that expects a different version than the stored one has no effect.
 func TestChangeOfOtherVersionIsRejected(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx, level := t.Context(), limits.Level{User: "u"}
@@ -374,7 +374,7 @@ func TestChangeOfOtherVersionIsRejected(t *testing.T) {
 		overtaken(unset(7))
 		ok(t, o.Set(ctx, to(1), 0))
 		overtaken(o.Set(ctx, to(2), 0))
-		overtaken(o.Set(ctx, to(1), 0)) // equal, but expects none
+		overtaken(o.Set(ctx, to(1), 0)) // equal, but expects that no override is stored
 		there, err := o.Get(ctx, level)
 		ok(t, err)
 		if there.Version != 1 || there.Policy.Rates[0].Count != 1 {

@@ -9,8 +9,8 @@
 // the log (Follow) and applies changes to its Policies, so that a change binds everywhere within
 // a second.
 //
-// Both the general limits and the category's own apply. Of each, the first existing one counts,
-// here with the flags that set it:
+// Both the general limits and the category's own apply. Of each column, the first policy that is
+// set counts; the flags are those of the command that sets it:
 //
 //	general limits   a category's own
 //	--app --user     --app --user --category
@@ -19,8 +19,8 @@
 //	                 --category
 //	limits.default   limits.categories
 //
-// So a user's override precedes one for all users, and of each the override in the app precedes
-// the one in all apps. An override of one app does not affect another.
+// So a user's override precedes an override for all users, and among either the override in the
+// app precedes the one in all apps. An override of one app does not affect other apps.
 //
 // --quota overrides the rate of a meter (Quota), which belongs to no user. A mute of any of these
 // levels is independent of the limits (Muted).
@@ -28,7 +28,7 @@
 // Invariants:
 //   - An override replaces the whole policy at its level.
 //   - An override and its log entry are written atomically. Versions have no gaps, so that a
-//     follower detects a missed one and reloads all overrides.
+//     follower detects a missed version and reloads all overrides.
 //   - An override ends by Redis's clock, also while Redis is unreachable.
 //   - While Redis is unreachable the policies stay as they are.
 package limits
@@ -52,7 +52,7 @@ type Policies struct {
 	base  atomic.Pointer[base]
 	users sync.Map // *userPolicy by user; the values are immutable
 	mutes atomic.Pointer[map[Level]*Override]
-	began time.Time    // start on this process's clock, of which only differences count
+	began time.Time    // start, by this process's clock; only differences of its times count
 	clock atomic.Int64 // Redis's clock at began, in µs
 
 	unknown atomic.Pointer[UnknownCategory]
@@ -88,8 +88,8 @@ func (l *Policies) Base() (general throttle.Policy, categories map[string]thrott
 }
 
 // Scopes returns the Request.Scopes of a notification: the general policy in force and the
-// category's own. It is empty for an exempt category. The caller must not modify the slice. Until
-// a change, Scopes returns the same slice.
+// category's own; no scopes for an exempt category. The caller must not modify the slice. Until a
+// change, Scopes returns the same slice.
 func (l *Policies) Scopes(app, user, category string) []throttle.Scope {
 	b := l.current()
 	if p := l.user(user); p != nil {
@@ -130,7 +130,7 @@ func (p EffectivePolicy) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads the form of MarshalJSON. Without a source it is the configuration's.
+// UnmarshalJSON reads the form of MarshalJSON. A missing source means FromConfiguration.
 func (p *EffectivePolicy) UnmarshalJSON(text []byte) (err error) {
 	var w effective
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -147,12 +147,12 @@ func (p *EffectivePolicy) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// InForce returns the policy in force at the level: the category's own, or the general one
-// without a category. For an empty app or user, overrides of single apps or users do not count.
+// InForce returns the policy in force at the level: the category's own, or without a category the
+// general one. For an empty app or user, overrides of single apps or users do not count.
 func (l *Policies) InForce(at Level) EffectivePolicy { return l.InForceIf(at, nil) }
 
-// InForceIf is InForce as if the supposed overrides replaced the ones of their levels; nil
-// removes one. The zero level stands for limits.default.
+// InForceIf is InForce as if the supposed overrides replaced those of their levels; a nil override
+// removes its level's. The zero level stands for limits.default.
 func (l *Policies) InForceIf(at Level, supposed map[Level]*Override) EffectivePolicy {
 	var overrides map[Level]*Override
 	if p := l.user(at.User); p != nil {
@@ -170,7 +170,7 @@ func (l *Policies) Quota(key string) (rate throttle.Rate, found bool) {
 	return o.Policy.Rates[0], true
 }
 
-// Categories returns the categories with a policy of their own for the user in the app.
+// Categories returns the categories that have their own policy for the user in the app.
 func (l *Policies) Categories(app, user string) []string {
 	names := map[string]bool{}
 	for name := range l.current().in(app).scopes {
@@ -187,8 +187,8 @@ func (l *Policies) Categories(app, user string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// LevelWithoutZone returns a level with an override that has quiet hours, if the configuration has no
-// time zone, so that they use UTC; otherwise false.
+// LevelWithoutZone returns the level of an override whose quiet hours use UTC, because the
+// configuration has no time zone; false if there is none.
 func (l *Policies) LevelWithoutZone() (Level, bool) {
 	b := l.base.Load()
 	if b.general.Night.Zone != nil {
@@ -212,14 +212,14 @@ func (l *Policies) LevelWithoutZone() (Level, bool) {
 	return level, found
 }
 
-// Now returns the estimated clock of the overrides' Redis; before the first Refresh, this
-// machine's. It does not step with this machine's clock.
+// Now returns the estimated time of the overrides' Redis; before the first Refresh, this machine's
+// time. Later steps of this machine's clock do not change the estimate.
 func (l *Policies) Now() time.Time { return time.UnixMilli(l.now()) }
 
 // now returns Redis's clock in Unix ms.
 func (l *Policies) now() int64 { return (l.clock.Load() + time.Since(l.began).Microseconds()) / 1000 }
 
-// observe records a reading of Redis's clock at that time.
+// observe records that Redis's clock showed clock, in Unix ms, at the time at.
 func (l *Policies) observe(clock int64, at time.Time) {
 	l.clock.Store(clock*1000 - at.Sub(l.began).Microseconds())
 }

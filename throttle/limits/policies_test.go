@@ -24,7 +24,7 @@ func at(app, user, category string) Level { return Level{App: app, User: user, C
 func of(name string, p throttle.Policy) throttle.Scope { return throttle.Scope{Name: name, Policy: p} }
 
 // After any changes the most specific override of the app and the user decides the scopes and the
-// policy in force. Mutes change neither.
+// policy in force. Mutes do not affect them.
 func TestMostSpecificOverrideDecides(t *testing.T) {
 	t.Parallel()
 	apps, users, categories := []string{"", "x", "y"}, []string{"", "u", "v"}, []string{"", "a", "b", "c"}
@@ -150,11 +150,11 @@ func TestScopesAllocateNothing(t *testing.T) {
 			}
 		}
 	}
-	// a change copies a small part of them
+	// a change copies a small part of the overrides
 	o := &Override{Level: Level{User: "user-7"}, Policy: per(time.Hour)}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	const changes, most = 1000, 64 << 10 // bytes; all of them are megabytes
+	const changes, most = 1000, 64 << 10 // bytes; all overrides are megabytes
 	for range changes {
 		l.apply([]Change{{Level: o.Level, To: o}})
 	}
@@ -166,7 +166,7 @@ func TestScopesAllocateNothing(t *testing.T) {
 	}
 }
 
-// A caller that compares Scopes of two times sees a change, also if it was reverted.
+// A caller that compares the results of two calls of Scopes sees a change, even a reverted one.
 func TestScopesChangeIdentity(t *testing.T) {
 	t.Parallel()
 	set := func(level Level, gap time.Duration) Change {
@@ -193,8 +193,8 @@ func TestScopesChangeIdentity(t *testing.T) {
 	}
 }
 
-// A policy with quiet hours alone is a scope, and so is a category without quiet hours. Zone and
-// spread of limits.default apply to all.
+// Quiet hours alone make a scope, and so does a category's policy that turns quiet hours off. Zone
+// and spread of limits.default apply to all policies.
 func TestQuietHoursMakeScope(t *testing.T) {
 	t.Parallel()
 	hours, err := quiet.ParseHours([]string{"22:00-08:00"})

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// An UnknownCategory is the treatment of a notification with a category that the configuration
-// does not have: it has no limits of its own and may be mistyped.
+// An UnknownCategory selects the treatment of a notification whose category is not configured:
+// the category has no limits of its own, and its name may be mistyped.
 type UnknownCategory string
 
 // The choices.
@@ -16,14 +16,14 @@ const (
 	RefuseUnknown UnknownCategory = "refuse"
 )
 
-// maxUnknownLogged bounds the unknown categories that are logged once each and remembered: a producer
+// maxUnknownLogged bounds the unknown categories that are remembered, to log each once: a producer
 // that invents a name for each push must not fill the memory.
 const maxUnknownLogged = 1000
 
 // SetUnknown sets the treatment of unknown categories. The default is AllowUnknown.
 func (l *Policies) SetUnknown(u UnknownCategory) { l.unknown.Store(&u) }
 
-// Unknown returns the treatment of the category: AllowUnknown for a configured or empty one.
+// Unknown returns the treatment of the category; AllowUnknown if it is configured or empty.
 func (l *Policies) Unknown(category string) UnknownCategory {
 	u := l.unknown.Load()
 	if u == nil || *u == AllowUnknown || category == "" {
@@ -35,7 +35,7 @@ func (l *Policies) Unknown(category string) UnknownCategory {
 	return *u
 }
 
-// FirstUnknown reports whether the category is seen for the first time. After maxUnknownLogged
+// FirstUnknown reports whether this is its first call with the category. After maxUnknownLogged
 // categories it always returns false.
 func (l *Policies) FirstUnknown(category string) bool {
 	l.mu.Lock()

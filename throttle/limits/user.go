@@ -15,8 +15,8 @@ type userPolicy struct {
 	remembered atomic.Pointer[userScopes]
 }
 
-// userScopes are a user's scopes by app and category, computed over a base. All apps without
-// overrides share the key "", and so do all categories without a policy.
+// userScopes are a user's scopes by app and category, computed with the policies of a base. All
+// apps without overrides share the key "", and so do all categories without a policy.
 type userScopes struct {
 	over *base
 	by   map[[2]string][]throttle.Scope

@@ -10,18 +10,18 @@ import (
 // A FlooredBucket is a token bucket after a widely copied Lua script: on the caller's clock in
 // ms, it refills whole tokens and loses the fraction of a token at each attempt.
 // https://github.com/scylladb/seastar/issues/1723 describes the same fault. With frequent
-// attempts it refills at as little as half its rate. Denied attempts do not count. It is in
-// memory and safe for concurrent use.
+// attempts the bucket refills at as little as half its rate. Denied attempts do not count. The
+// state is in memory. Safe for concurrent use.
 type FlooredBucket struct {
 	burst, count, period int64 // the period in µs
 	now                  func() time.Time
 	ids                  *kept[floored]
 }
 
-// A floored state is the number of used tokens, and the time of that in ms.
+// A floored state is the number of used tokens at the time since, in ms.
 type floored struct{ used, since int64 }
 
-// NewFlooredBucket returns full buckets of burst tokens with that refill rate. now is the clock;
+// NewFlooredBucket returns full buckets of burst tokens, refilled at the rate. now is the clock;
 // nil means time.Now.
 func NewFlooredBucket(rate throttle.Rate, burst int, now func() time.Time) (*FlooredBucket, error) {
 	if err := rate.Validate(); err != nil {
@@ -38,13 +38,13 @@ func NewFlooredBucket(rate throttle.Rate, burst int, now func() time.Time) (*Flo
 	return b, nil
 }
 
-// filled returns the whole tokens refilled by then.
+// filled returns the whole tokens refilled until ms.
 func (b *FlooredBucket) filled(f floored, ms int64) int64 {
 	return int64(float64(ms-f.since) * 1000 * float64(b.count) / float64(b.period))
 }
 
-// Limit makes an attempt. A blocked attempt does not count. Its Left is the time until the next
-// one passes if there are no others.
+// Limit makes an attempt. A blocked attempt does not count; its Left is the time after which the
+// next attempt passes, if no other comes before.
 func (b *FlooredBucket) Limit(id string) Result {
 	now := b.now().UnixMicro()
 	var r Result

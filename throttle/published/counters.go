@@ -24,11 +24,11 @@ type Counters struct {
 	o      Options
 }
 
-// NewCounters returns counters on Redis, PREFIX:{ID}:counter:PERIOD:INDEX for each rate. Of
-// the options it reads Now, Prefix and Timeout. The client stays the caller's to close.
+// NewCounters returns counters on Redis, PREFIX:{ID}:counter:PERIOD:INDEX for each rate. Only the
+// options Now, Prefix and Timeout apply. The caller closes the client.
 func NewCounters(client redis.UniversalClient, rates []throttle.Rate, o Options) (*Counters, error) {
 	if len(rates) == 0 {
-		return nil, errors.New("throttle: published: no rate: want one at least")
+		return nil, errors.New("throttle: published: there is no rate: want at least one")
 	}
 	for _, r := range rates {
 		if err := r.Validate(); err != nil {

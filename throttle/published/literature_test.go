@@ -13,7 +13,7 @@ import (
 // took makes an attempt at now, in µs.
 type took func(now int64) Result
 
-// inMemory returns the limiters in memory, at ten in 100 ms.
+// inMemory returns the limiters in memory, with a rate of ten in 100 ms.
 func inMemory(t rapid.TB, clock *virtual) map[string]took {
 	rate := throttle.Rate{Count: 10, Period: 100 * time.Millisecond}
 	w, err := NewWeightedWindow(rate, clock.now)

@@ -2,7 +2,8 @@ package published
 
 import "sync"
 
-// kept is the state of each ID in memory. It removes idle IDs each time their number has doubled.
+// kept holds the state of each ID in memory. It removes idle IDs each time the number of IDs has
+// doubled.
 type kept[S any] struct {
 	mu      sync.Mutex
 	ids     map[string]S

@@ -3,19 +3,19 @@
 // buckets without these faults.
 //
 // Limiter is the rolling window of rolling-rate-limiter (npm, 0.4.2): one rate and one minimum
-// gap for each ID, and denied attempts count. It suits requests with a sender that should slow
-// down; a job that retries under it stays blocked for ever.
+// gap for each ID, and denied attempts count. It suits requests whose sender should slow down; a
+// job that retries too soon stays blocked for ever.
 //
-// It gives that package's answers, with these properties:
-//   - An attempt exactly Interval old has expired, and with it the gap to it: a gap longer than
-//     Interval is not enforced.
+// Its answers equal those of rolling-rate-limiter, with these properties:
+//   - An attempt exactly Interval old has expired and no longer enforces the gap: a gap longer
+//     than Interval has no effect.
 //   - The gap counts from the last attempt, denied or not.
 //   - The process's clock decides, not the server's: all processes that share a Redis should
 //     have synchronized clocks.
-//   - Left and Remaining are as of the instant after the attempt, also if it was allowed.
+//   - Left and Remaining describe the instant after the attempt, also if it was allowed.
 //
-// Limiter costs less: the package stores and reads every attempt, this one keeps about Max of an
-// ID and reads three. No answer depends on the others.
+// Limiter costs less: rolling-rate-limiter stores and reads every attempt of an ID, Limiter stores
+// about Max attempts and reads three. No answer depends on the rest.
 package published
 
 import (
@@ -60,8 +60,8 @@ type Options struct {
 // A Result is the answer to an attempt.
 type Result struct {
 	Blocked bool
-	ByCount bool // the window holds more than Max attempts, this one included
-	ByGap   bool // the attempt before is less than MinGap ago
+	ByCount bool // the window holds more than Max attempts, including this one
+	ByGap   bool // the previous attempt is less than MinGap ago
 	// Left is the time to wait before the next attempt, in whole milliseconds, rounded up.
 	Left time.Duration
 	// Remaining is how many more attempts the window allows, at least 0.
@@ -69,8 +69,8 @@ type Result struct {
 }
 
 // New returns a limiter with its attempts on Redis, in a sorted set of times in µs for each ID,
-// PREFIX:{ID}:published. The client stays the caller's to close; it should have
-// ContextTimeoutEnabled, or timeouts of its own below Options.Timeout.
+// PREFIX:{ID}:published. The caller closes the client, which should have ContextTimeoutEnabled, or
+// its own timeouts below Options.Timeout.
 func New(client redis.UniversalClient, o Options) (*Limiter, error) {
 	o.Prefix = cmp.Or(o.Prefix, "pushpace")
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
@@ -85,11 +85,11 @@ func NewMemory(o Options) (*Limiter, error) {
 func newLimiter(o Options, store attemptStore) (*Limiter, error) {
 	switch {
 	case o.Interval <= 0 || o.Interval%time.Microsecond != 0:
-		return nil, fmt.Errorf("throttle: published: interval %s: want a positive one in whole microseconds", o.Interval)
+		return nil, fmt.Errorf("throttle: published: interval %s: want a positive duration in whole microseconds", o.Interval)
 	case o.Max < 1:
 		return nil, fmt.Errorf("throttle: published: max %d: want 1 or more", o.Max)
 	case o.MinGap < 0 || o.MinGap%time.Microsecond != 0:
-		return nil, fmt.Errorf("throttle: published: min gap %s: want 0 or a positive one in whole microseconds", o.MinGap)
+		return nil, fmt.Errorf("throttle: published: min gap %s: want 0 or a positive duration in whole microseconds", o.MinGap)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -97,7 +97,7 @@ func newLimiter(o Options, store attemptStore) (*Limiter, error) {
 	return &Limiter{o: o, store: store}, nil
 }
 
-// Limit makes an attempt. It counts even if it is denied.
+// Limit makes an attempt, which counts even if it is denied.
 func (p *Limiter) Limit(ctx context.Context, id string) (Result, error) {
 	return p.ask(ctx, id, true)
 }
@@ -120,8 +120,8 @@ func (p *Limiter) ask(ctx context.Context, id string, record bool) (Result, erro
 	return p.o.decide(a), nil
 }
 
-// attempts is the input of a decision about an ID: its unexpired attempts, with the current one.
-// Times are in µs.
+// attempts is the input of a decision about an ID: its unexpired attempts, including the current
+// one. Times are in µs.
 type attempts struct {
 	count    int
 	current  int64
@@ -146,14 +146,14 @@ func (o *Options) decide(a attempts) Result {
 	return r
 }
 
-// kept returns how many earlier attempts are needed: up to the Max-th newest, and two in case the
-// clock has stepped back.
+// kept returns how many earlier attempts are needed: Max, and at least two in case the clock has
+// stepped back.
 func (o *Options) kept() int64 { return int64(max(2, o.Max)) }
 
 // An attemptStore keeps the newest attempts of each ID.
 type attemptStore interface {
-	// attempt removes expired attempts and returns the input of a decision now. With record it
-	// counts.
+	// attempt removes expired attempts and returns the input of a decision now. It adds the
+	// current attempt if record is true.
 	attempt(ctx context.Context, id string, now int64, record bool) (attempts, error)
 	clear(ctx context.Context, id string) error
 }
@@ -221,7 +221,7 @@ func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
 	return nil
 }
 
-// attemptsInMemory has the live attempts of each ID in order.
+// attemptsInMemory holds the unexpired attempts of each ID in order.
 type attemptsInMemory struct {
 	o   Options
 	ids *kept[[]int64]

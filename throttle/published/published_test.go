@@ -45,7 +45,7 @@ var backends = map[string]func(testing.TB, Options) *Limiter{
 	},
 }
 
-// A traceLine is a line of a trace, and with a result of its output.
+// A traceLine is a line of a trace, or with a result a line of the trace's output.
 type traceLine struct {
 	I  *int        `json:"i,omitempty"`
 	T  json.Number `json:"t"`
@@ -189,7 +189,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(store.ids.ids); n > 200 { // the IDs of an hour, and as many until they are removed
+	if n := len(store.ids.ids); n > 200 { // the IDs of an hour, and as many expired ones
 		t.Errorf("%d IDs are kept", n)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A WeightedWindow counts this period of the clock and the one before, and weights the older
-// count by its share of a window that ends now, as if it had come evenly. It is that of
-// https://blog.cloudflare.com/counting-things-a-lot-of-different-things/. Up to one less than
-// twice the count may pass in a period. Denied attempts do not count. It is in memory and safe
-// for concurrent use.
+// A WeightedWindow counts the attempts of the clock's current and previous period. It weights the
+// previous count by that period's share of a window that ends now, as if its attempts had come
+// evenly. https://blog.cloudflare.com/counting-things-a-lot-of-different-things/ describes it. Up
+// to one less than twice the count may pass in a period. Denied attempts do not count. The state is
+// in memory. Safe for concurrent use.
 type WeightedWindow struct {
 	count, period int64 // µs
 	now           func() time.Time
@@ -34,8 +34,8 @@ func NewWeightedWindow(rate throttle.Rate, now func() time.Time) (*WeightedWindo
 	return &WeightedWindow{int64(rate.Count), period, now, newKept(func(w weighted, now int64) bool { return w.index < now/period-1 })}, nil
 }
 
-// Limit makes an attempt. A blocked attempt does not count. Its Left is the time until the next
-// one passes if there are no others.
+// Limit makes an attempt. A blocked attempt does not count; its Left is the time after which the
+// next attempt passes, if no other comes before.
 func (w *WeightedWindow) Limit(id string) Result {
 	now := w.now().UnixMicro()
 	var r Result

@@ -20,19 +20,19 @@ type Night struct {
 // include delayed ends on the day.
 const MaxSpread = 2 * time.Hour
 
-// reach is the time around an instant that may affect it: a week, in which hours are open at some
-// time, a day that a window extends into, and two for the difference of zones.
+// reach is how far from an instant a window may affect it: a week, in which hours are open at some
+// time, a day for a window that ends on the next day, and two for the difference of zones.
 const reach = (7 + 1 + 2) * 24 * time.Hour
 
-// Ahead returns the user's quiet intervals by the zone's clock, in Unix s. They end after the
-// start of the UTC day of at and begin within ten days of it. The result depends only on the day,
-// so that all callers of a day agree. The hours must not be modified any more.
+// Ahead returns the user's quiet intervals by the zone's clock, in Unix s: those that end after the
+// start of at's UTC day and begin within ten days of that start. The result depends only on the
+// day, so that all callers on a day agree. The hours must not be modified after the call.
 func (h Hours) Ahead(in *time.Location, n Night, app, user string, at int64) []Interval {
 	begin := dayOf(at)
 	return h.Between(in, n, app, user, begin, after(begin, reach)-1)
 }
 
-// Between is Ahead for the UTC days from that of from to that of upto.
+// Between is Ahead for all UTC days from from's day to upto's day.
 func (h Hours) Between(in *time.Location, n Night, app, user string, from, upto int64) []Interval {
 	begin, end := dayOf(from), after(dayOf(upto), 24*time.Hour)
 	all := Spread(h.around(in, begin, end), app, user, n.seconds())
@@ -75,8 +75,8 @@ type cacheKey struct {
 // cache caches the results of around, enough for all zones and a few policies.
 var cache, _ = lru.New[cacheKey, []Interval](4096)
 
-// around returns the closed intervals around and after the days, so that the end of the last one
-// is known. The caller must not modify the result.
+// around returns the closed intervals from before the days to after them, so that the open time
+// after each interval in these days is known. The caller must not modify the result.
 func (h Hours) around(in *time.Location, begin, end int64) []Interval {
 	if len(h) == 0 {
 		return nil

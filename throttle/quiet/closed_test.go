@@ -13,7 +13,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
-// zones returns the zones of Go's own data; of zones equal from 2000 to 2037 only one.
+// zones returns the zones of Go's own data; one of each set of zones that are equal from 2000 to
+// 2037.
 func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -54,8 +55,8 @@ func jumps(in *time.Location) []time.Time {
 	}
 }
 
-// step is the distance of the instants under test: all jumps and windows below are multiples of
-// it.
+// step is the distance of the instants under test: it divides the times of all jumps and windows
+// below.
 const step = 5 * 60
 
 // closedByClock computes the closed intervals by stepping through what the zone's clock shows.
@@ -123,8 +124,8 @@ func unix(t *testing.T, text string) int64 {
 	return at.Unix()
 }
 
-// Each user's quiet hours end at a time of its own within the spread, a different one each day,
-// and at least half of the open time remains.
+// Each user's quiet hours end at a different time within the spread, on each day at a new one, and
+// at least half of the open time remains.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	const hour, users = int64(3600), 10_000

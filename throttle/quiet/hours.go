@@ -25,7 +25,7 @@ const MaxWindows = 16
 const None = "none"
 
 // ParseHours parses windows with Parse, or None alone. It returns an error for too many windows,
-// the first error of Parse, or that of Validate.
+// or the first error of Parse or Validate.
 func ParseHours(texts []string) (Hours, error) {
 	if len(texts) == 1 && texts[0] == None {
 		return Hours{}, nil
@@ -47,7 +47,7 @@ func (h Hours) tooMany() error {
 	if len(h) <= MaxWindows {
 		return nil
 	}
-	return fmt.Errorf("there are %d quiet hours; at most %d are allowed", len(h), MaxWindows)
+	return fmt.Errorf("there are %d windows of quiet hours; at most %d are allowed", len(h), MaxWindows)
 }
 
 // Validate returns an error for too many windows, a duplicate, or hours that leave no time to
@@ -104,13 +104,13 @@ func (h Hours) String() string {
 // An Interval is quiet from From until just before Upto, in Unix s.
 type Interval struct{ From, Upto int64 }
 
-// Closed returns the quiet intervals by the zone's clock that overlap the time from from until
-// upto, in Unix s and in order. It returns them whole, and joins adjacent ones. The hours must be
-// valid.
+// Closed returns, in order and in Unix s, the quiet intervals by the zone's clock that overlap the
+// time between from and upto. It joins adjacent intervals, and does not cut them at from and upto.
+// The hours must be valid.
 //
-// A window starts at the first instant at which the clock shows its start or later. It ends with
-// the last instant at which the clock shows less than its end. That covers clock changes and
-// skipped dates.
+// A window starts at the first instant at which the clock shows its start or later. It ends after
+// the last instant at which the clock shows less than its end. This rule also holds at clock
+// changes and skipped dates.
 func (h Hours) Closed(in *time.Location, from, upto int64) []Interval {
 	var all []Interval
 	if len(h) == 0 || upto <= from {
@@ -153,8 +153,8 @@ func join(all []Interval) []Interval {
 }
 
 // Spread delays the end of each interval by less than seconds, and by at most half of the open
-// time after it: for each user of an app by a different time, and on each day by another. closed
-// comes from Closed; its last interval stays, as the time after it is unknown.
+// time after it. Each user of an app has a different delay, on each day a new one. closed is a
+// result of Closed; its last interval stays unchanged, as the open time after it is unknown.
 func Spread(closed []Interval, app, user string, seconds int64) []Interval {
 	spread := slices.Clone(closed)
 	for i := range spread {

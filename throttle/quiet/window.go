@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// A Window is a time of day on some days of the week, on which it begins. The zero value is
-// invalid.
+// A Window is a time of day that begins on some days of the week. The zero value is invalid.
 type Window struct {
 	Days Days
-	// From and Upto are minutes after midnight, From up to 1,439. If Upto is not after From, it
-	// is on the next day; 1,440 is midnight, the end of the day.
+	// From and Upto are minutes after midnight; From is at most 1,439. If Upto is not after From,
+	// the window ends on the next day; 1,440 is midnight, the end of the day.
 	From, Upto int
 }
 
@@ -36,8 +35,8 @@ func weekday(i int) time.Weekday { return time.Weekday((i + 1) % 7) }
 
 const day = 24 * 60 // minutes
 
-// Parse parses a window: "22:00-08:00" for every day, or after the days on which it begins, such
-// as "Sa-Su 22:00-10:00" or "Mo,We,Fr 12:00-24:00".
+// Parse parses a window: "22:00-08:00" for every day, or preceded by the days on which it begins,
+// as in "Sa-Su 22:00-10:00" or "Mo,We,Fr 12:00-24:00".
 func Parse(text string) (w Window, err error) {
 	days, span, some := strings.Cut(text, " ")
 	if !some {

@@ -59,11 +59,11 @@ func TestParseHours(t *testing.T) {
 		t.Errorf("%s, %v", h, err)
 	}
 	for problem, texts := range map[string][]string{
-		"there are 17 quiet hours; at most 16 are allowed":              all,
-		"there are 99999 quiet hours; at most 16 are allowed":           slices.Concat(all[:16], slices.Repeat([]string{"10:00-11:00"}, 99983)),
-		`quiet_hours "10:00-11:00" is there twice`:                      {"10:00-11:00", "12:00-13:00", "10:00-11:00"},
-		`quiet_hours "x": want`:                                         {"10:00-11:00", "x"},
-		"quiet_hours leave no time to send: pause the category instead": {"00:00-12:00", "12:00-24:00"},
+		"there are 17 windows of quiet hours; at most 16 are allowed":    all,
+		"there are 99999 windows of quiet hours; at most 16 are allowed": slices.Concat(all[:16], slices.Repeat([]string{"10:00-11:00"}, 99983)),
+		`quiet_hours "10:00-11:00" is there twice`:                       {"10:00-11:00", "12:00-13:00", "10:00-11:00"},
+		`quiet_hours "x": want`:                                          {"10:00-11:00", "x"},
+		"quiet_hours leave no time to send: pause the category instead":  {"00:00-12:00", "12:00-24:00"},
 	} {
 		if h, err := ParseHours(texts); err == nil || !strings.HasPrefix(err.Error(), problem) {
 			t.Errorf("%.60q: %s, %v", texts, h, err)

@@ -7,8 +7,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// brieflyShort: a notification that waits for the general limits and is slightly too early for
-// its category keeps its position.
+// brieflyShort: a notification that waits for the general limits keeps its position, even if it is
+// slightly too early for its category.
 func brieflyShort(s *stage) {
 	general, own := policy(time.Second), policy(3*time.Second)
 	user := s.user()
@@ -20,7 +20,7 @@ func brieflyShort(s *stage) {
 	ask("b", policy(0), "b2")
 	a3 := ask("a", own, "a3")
 	for i := range 30 {
-		ask("b", policy(0), fmt.Sprint("c", i)) // more waiting for the general limits
+		ask("b", policy(0), fmt.Sprint("c", i)) // these wait for the general limits too
 	}
 	own.MinGap = a3.Left + 20*time.Millisecond
 	s.Advance(a3.Left)
@@ -34,8 +34,8 @@ func brieflyShort(s *stage) {
 	}
 }
 
-// replanning: Replan moves slots as early as its request's limits allow, keeps their order, and
-// returns the first ones. Without a change no slot moves.
+// replanning: Replan moves slots as early as its request's limits allow, keeps the order of the
+// slots, and returns the first ones. Without a change no slot moves.
 func replanning(s *stage) {
 	for _, tt := range []struct {
 		name         string
@@ -81,7 +81,7 @@ func replanning(s *stage) {
 }
 
 // raisedForEveryCategory: after the general limits are raised, a Replan of one category returns
-// the other waiting lines, and these move within their own limits.
+// the other waiting lines. A Replan of these moves their slots within their own limits.
 func raisedForEveryCategory(s *stage) {
 	slow, fast := policy(time.Hour), policy(time.Second)
 	own := policy(time.Second)

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// linearizable: concurrent calls of a user return the same as sequential calls in some order.
+// linearizable: concurrent calls for a user return what sequential calls in some order would.
 func linearizable(s *stage) { s.linearizable([]throttle.Planner{s.Limiter}) }
 
 // linearizablePeers is linearizable with the limiters of two processes.
@@ -30,7 +30,7 @@ const (
 type asked struct {
 	kind    callKind
 	request throttle.Request
-	// beside is the number of overlapping acquires; the call may see their claims.
+	// beside is the number of overlapping acquires, whose claims the call may see.
 	beside int
 }
 
@@ -53,7 +53,8 @@ func (s *stage) linearizable(limiters []throttle.Planner) {
 	}
 }
 
-// concurrentHistory makes random calls from several goroutines, in rounds with time in between.
+// concurrentHistory makes random calls from several goroutines, in rounds; time passes between
+// rounds.
 func (s *stage) concurrentHistory(limiters []throttle.Planner) []porcupine.Operation {
 	unit := s.unit()
 	general, own := policy(unit, rate(4, 10*unit)), policy(0, rate(2, 8*unit))
@@ -70,7 +71,7 @@ func (s *stage) concurrentHistory(limiters []throttle.Planner) []porcupine.Opera
 					n := rand.IntN(6)
 					in := asked{request: throttle.Request{User: user, ID: fmt.Sprint("n", n),
 						Scopes: scopes(general, []string{"", "a", "b"}[n%3], own)}}
-					if rand.IntN(3) == 0 { // a new one
+					if rand.IntN(3) == 0 { // a new notification
 						in.request.ID = fmt.Sprint("new", n%3, "-", round, "-", clock.Add(1))
 					}
 					if rand.IntN(8) == 0 {
@@ -116,8 +117,8 @@ func overlapping(history []porcupine.Operation, i int) int {
 	return n
 }
 
-// model is one user's list of admissions. A request is granted if its limits allow it among them.
-// It is refused if they deny it, or would deny it if the overlapping calls had been granted.
+// model is one user's list of admissions. A request is granted if its limits allow it beside these
+// admissions. It is refused if the limits deny it, or would if the overlapping calls were granted.
 var model = porcupine.Model{
 	Init: func() any { return plainList(nil) },
 	Step: func(state, input, output any) (bool, any) {

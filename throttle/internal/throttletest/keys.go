@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// hostile are names that without escapes would end a hash tag, collide with another key or break
+// hostile are names that, if not escaped, would end a hash tag, collide with another key or break
 // a protocol.
 var hostile = []string{
 	"a", "b", "a/b", "b/a", "a:b", "a}", "{a}", "}{", "a:sent", "sent", "booked", "line:a", "sent:a",
@@ -16,7 +16,7 @@ var hostile = []string{
 	"*", "?", "[a]", "-1", "+inf", "(1", strings.Repeat("x", 128), strings.Repeat("x", 127) + "y", strings.Repeat("{", 128),
 }
 
-// namesDoNotMix: every app, user, category and notification has its own state, whatever its name.
+// namesDoNotMix: apps, users, categories and notifications never share state, whatever their names.
 func namesDoNotMix(s *stage) {
 	prefix := s.user()
 	once := policy(0, rate(1, time.Hour))

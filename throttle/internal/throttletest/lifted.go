@@ -53,13 +53,13 @@ func liftedLimit(s *stage) {
 		})
 		for _, b := range early {
 			if b.ID[0] == 'o' && tt.wantOthers > 0 {
-				continue // they are released
+				continue // one that keeps waiting may move up
 			}
 			moved = append(moved, b.ID)
 		}
 		slices.Sort(moved)
 		if !slices.Equal(moved, waits) {
-			s.Errorf("%s: %v are told, %v waited", tt.name, moved, waits)
+			s.Errorf("%s: Replan returned %v, but %v waited", tt.name, moved, waits)
 		}
 		r.Scopes = tt.after
 		for _, b := range s.timeline(s, r).Bookings {
@@ -75,7 +75,7 @@ func liftedLimit(s *stage) {
 				}
 			}
 			if left < tt.wantOthers {
-				s.Errorf("%s: %d of those with other limits wait", tt.name, left)
+				s.Errorf("%s: %d notifications with other limits wait", tt.name, left)
 			}
 		}
 		// the first admission still counts

@@ -16,7 +16,7 @@ type history struct {
 	list       plainList
 	policies   map[string]throttle.Policy
 	categories []string
-	// requests without general limits: some (workers that disagree), none or all
+	// which requests have no general limits: some (workers that disagree), none or all
 	alone aloneness
 }
 
@@ -36,7 +36,7 @@ func (s *stage) history(rt *rapid.T) *history {
 	return h
 }
 
-// request draws a request of one of a few notifications, each always of the same category.
+// request draws a request for one of 18 notifications. The ID determines the category.
 func (h *history) request(rt *rapid.T) throttle.Request {
 	n := rapid.IntRange(0, 17).Draw(rt, "id")
 	r := throttle.Request{User: h.user, ID: fmt.Sprint("n", n)}
@@ -73,8 +73,8 @@ func (h *history) change(rt *rapid.T) {
 	}
 }
 
-// limitsHold: in any history, each admission fits among the current ones by the policies of its
-// request.
+// limitsHold: in any history, each admission fits among the current admissions by the policies of
+// its request.
 func limitsHold(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.history(rt)
@@ -132,8 +132,8 @@ func instantOf(l plainList, id string) time.Time {
 	return time.Time{}
 }
 
-// answersOfAPlainList: without waiting notifications, a new one is granted exactly if the list
-// allows it, and otherwise refused with exactly the violated limits.
+// answersOfAPlainList: if no notification waits, a new one is granted exactly if the list allows
+// it, and otherwise refused with one of the violated limits.
 func answersOfAPlainList(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.history(rt)
@@ -142,7 +142,7 @@ func answersOfAPlainList(s *stage) {
 			h.change(rt)
 			r := h.request(rt)
 			if rapid.IntRange(0, 9).Draw(rt, "again") > 0 {
-				r.ID = fmt.Sprint("new", i) // mostly new ones
+				r.ID = fmt.Sprint("new", i) // mostly new notifications
 			}
 			var d throttle.Decision
 			call := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "cancel"}).Draw(rt, "call")
@@ -164,7 +164,7 @@ func answersOfAPlainList(s *stage) {
 	})
 }
 
-// compare compares a decision about a new notification with the list's.
+// compare compares a decision about a new notification with the list's answer.
 func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) {
 	switch d.Status {
 	case throttle.Granted:
@@ -192,7 +192,7 @@ func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) 
 	}
 }
 
-// limitsReachBack: an admission counts for exactly the horizon, whatever is admitted since.
+// limitsReachBack: an admission counts for exactly the horizon, whatever was admitted after it.
 func limitsReachBack(s *stage) {
 	for _, category := range []string{"", "c"} {
 		day := policy(0, rate(3, Horizon))

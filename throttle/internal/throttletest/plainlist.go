@@ -18,7 +18,7 @@ type held struct {
 	scopes []string
 }
 
-// in returns the times of a scope, newest first, except those of one ID.
+// in returns the times of a scope's admissions, newest first, without those of the ID except.
 func (l plainList) in(scope, except string) []time.Time {
 	var at []time.Time
 	for _, h := range l {
@@ -35,7 +35,7 @@ func (l plainList) without(id string) plainList {
 	return slices.DeleteFunc(slices.Clone(l), func(h held) bool { return h.id == id })
 }
 
-// with returns the list with the request admitted at that time only.
+// with returns the list in which the time at is the request's only admission.
 func (l plainList) with(r throttle.Request, at time.Time) plainList {
 	return append(l.without(r.ID), held{r.ID, at, names(r)})
 }
@@ -60,8 +60,8 @@ func limits(p throttle.Policy) map[string]throttle.Rate {
 	return rules
 }
 
-// first returns the earliest time from from on at which the list allows the request, and the
-// limits that set it, as SCOPE RULE.
+// first returns the earliest time, not before from, at which the list allows the request, and the
+// limits that set this time, as SCOPE RULE.
 func (l plainList) first(r throttle.Request, from time.Time) (at time.Time, because []string) {
 	at = from
 	for _, s := range r.Scopes {
@@ -85,7 +85,7 @@ func (l plainList) first(r throttle.Request, from time.Time) (at time.Time, beca
 	return at, because
 }
 
-// fault describes the limit that an admission of the request at that time would violate, or "".
+// fault describes a limit that an admission of the request at the time would violate; "" for none.
 func (l plainList) fault(r throttle.Request, at time.Time) string {
 	for _, s := range r.Scopes {
 		instants := append(l.in(s.Name, r.ID), at)
@@ -100,8 +100,8 @@ func (l plainList) fault(r throttle.Request, at time.Time) string {
 // microsecond at each repeated request.
 const slip = 20 * time.Microsecond
 
-// windowFault describes a window of n+1 times shorter than a rate's period, among those that
-// contain the time holds, or among all if it is zero.
+// windowFault describes a window of n+1 times that is shorter than a rate's period. It checks only
+// windows that contain the time holds; if holds is zero, all windows.
 func windowFault(instants []time.Time, p throttle.Policy, holds time.Time) string {
 	slices.SortFunc(instants, func(a, b time.Time) int { return a.Compare(b) })
 	for name, rule := range limits(p) {

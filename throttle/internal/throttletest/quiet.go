@@ -9,8 +9,8 @@ import (
 )
 
 // quietHours: held notifications get slots after the quiet hours at the distance of their limits,
-// also after a cancel or a change of limits, and without other limits. A notification is granted
-// if it passes them, if its category has none, or if its own zone's clock shows another time.
+// also after a cancel or a change of limits, and without other limits. A notification is granted if
+// it ignores quiet hours, its category has none, or its own zone's clock is outside them.
 func quietHours(s *stage) {
 	now := s.want(s, throttle.Granted, throttle.Request{User: s.user(), ID: "now", Scopes: scopes(policy(time.Hour), "", policy(0))}).Now.UTC()
 	minutes := now.Hour()*60 + now.Minute()
@@ -47,7 +47,7 @@ func quietHours(s *stage) {
 	passes := r
 	passes.ID, passes.IgnoreQuiet = "critical", true
 	if d := s.want(s, throttle.Granted, passes); !d.Quiet.IsZero() {
-		s.Errorf("%+v, and it passes quiet hours", d)
+		s.Errorf("%+v, although it ignores quiet hours", d)
 	}
 	passes.ID = "another"
 	if d := s.want(s, throttle.Deferred, passes); !d.Slotless || d.At.Sub(d.Now) > time.Second {

@@ -8,8 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A backlog is a set of notifications that all ask at the start, and again when their decision
-// says.
+// A backlog is a set of notifications that all ask at the start, and again at Decision.At.
 type backlog struct {
 	*stage
 	jobs  []*job
@@ -28,7 +27,7 @@ type job struct {
 
 type wakeup struct {
 	at  time.Time
-	n   int // order of equal times
+	n   int // orders wake-ups of the same time
 	job *job
 }
 
@@ -84,7 +83,7 @@ func (b *backlog) drain() {
 		next := heap.Pop(&b.queue).(wakeup)
 		j := next.job
 		if !j.admitted.IsZero() || !next.at.Equal(j.wakeup) {
-			continue // woken for another slot
+			continue // woken for a different slot
 		}
 		b.to(next.at)
 		if calls++; calls > 50*len(b.jobs) {
@@ -217,8 +216,8 @@ func oneBacklog(s *stage) {
 	}
 }
 
-// severalBacklogs is oneBacklog for categories that share the general limits, whichever limit
-// binds.
+// severalBacklogs is oneBacklog for categories that share the general limits; the general or the
+// category's limits bind.
 func severalBacklogs(s *stage) {
 	for _, tt := range []struct {
 		name    string

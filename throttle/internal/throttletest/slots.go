@@ -86,7 +86,7 @@ func sameHoldsOneSlot(s *stage) {
 }
 
 // replayMoves: a granted notification that asks again is granted at the later time and holds one
-// admission. If it is denied, it keeps the old one.
+// admission. If the second request is denied, the old admission stays.
 func replayMoves(s *stage) {
 	for _, category := range []string{"", "c"} {
 		r := throttle.Request{User: s.user(), Scopes: scopes(policy(10*time.Second), category, policy(0, rate(2, 25*time.Second)))}
@@ -120,8 +120,8 @@ func replayMoves(s *stage) {
 	}
 }
 
-// eachSpacing calls f for each kind of limits that allow one in 10 s, each with its own user. ask
-// makes a request of r's user.
+// eachSpacing calls f for each kind of limits that allow one notification in 10 s, each time with a
+// new user. f's ask makes a request for that user.
 func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision)) {
 	for _, tt := range []struct {
 		name   string
@@ -140,8 +140,8 @@ func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(thr
 	}
 }
 
-// usedAdmissionStays: cancelling a notification that was sent and waits again removes its slot,
-// and keeps its admission.
+// usedAdmissionStays: a cancel of a notification that was sent and waits again removes its slot,
+// but not its admission.
 func usedAdmissionStays(s *stage) {
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
 		ask(throttle.Granted, "sent")
@@ -169,8 +169,8 @@ func usedAdmissionStays(s *stage) {
 	})
 }
 
-// admissionIsKept: a notification that was granted and asks again, for lack of a connection, goes
-// ahead of the waiting ones, and they move behind it.
+// admissionIsKept: a notification that was granted but not sent and asks again is first in its
+// line, and the waiting notifications move behind it.
 func admissionIsKept(s *stage) {
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
 		ask(throttle.Granted, "first")
@@ -190,8 +190,8 @@ func admissionIsKept(s *stage) {
 	})
 }
 
-// fullLine: a category holds at most MaxBooked slots. A new notification beyond is rejected and
-// holds nothing; one with NeverReject asks again when the last slot of the line is due.
+// fullLine: a category holds at most MaxBooked slots. The next new notification is rejected and
+// holds nothing; with NeverReject it asks again when the last slot of the line is due.
 func fullLine(s *stage) {
 	const most = 10
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
@@ -207,7 +207,7 @@ func fullLine(s *stage) {
 		r.NeverReject = true
 		for range 2 {
 			if d := ask(throttle.Deferred, "kept"); !d.Slotless || !d.At.Equal(last.At) {
-				s.Errorf("%s: what is kept has %+v, the last slot is %v", name, d, last.At)
+				s.Errorf("%s: with NeverReject: %+v, the last slot is %v", name, d, last.At)
 			}
 		}
 		r.NeverReject = false
@@ -221,8 +221,7 @@ func fullLine(s *stage) {
 }
 
 // severalAtOnce: one call for several notifications decides like one call for each at that time,
-// for waiting, granted and rejected ones. Only the first call for one may be granted some ms
-// later.
+// for waiting, granted and rejected notifications. Only the first grant may differ by some ms.
 func severalAtOnce(s *stage) {
 	for name, limits := range map[string][]throttle.Scope{
 		"a gap and a rate": scopes(policy(time.Second, rate(3, 10*time.Second)), "", throttle.Policy{}),
@@ -231,7 +230,7 @@ func severalAtOnce(s *stage) {
 	} {
 		var decided [2][]throttle.Decision
 		users := [2]string{s.user(), s.user()}
-		for _, from := range []int{0, 0, 20, 90} { // the second time all but the first hold something
+		for _, from := range []int{0, 0, 20, 90} { // the second time all but the first hold an admission or a slot
 			for which, user := range users {
 				var all []throttle.Request
 				for n := from; n < from+70; n++ {

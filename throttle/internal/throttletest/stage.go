@@ -50,7 +50,7 @@ func (s *stage) check(property func(*rapid.T)) {
 	})
 }
 
-// pass advances the clock if the test can.
+// pass advances the clock if the instance supports it.
 func (s *stage) pass(d time.Duration) {
 	if s.Advance != nil {
 		s.Advance(d)
@@ -182,7 +182,7 @@ func rate(n int, period time.Duration) throttle.Rate {
 	return throttle.Rate{Count: n, Period: period}
 }
 
-// drawPolicy draws a policy with periods of some units.
+// drawPolicy draws a policy with periods of 1 to 40 units.
 func drawPolicy(rt *rapid.T, unit time.Duration, label string) throttle.Policy {
 	var p throttle.Policy
 	p.MinGap = time.Duration(rapid.SampledFrom([]float64{0, 0, 0.001, 0.3, 1, 7}).Draw(rt, label+" gap") * float64(unit))

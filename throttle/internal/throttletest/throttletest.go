@@ -1,6 +1,6 @@
 // Package throttletest is the conformance suite of throttle.Planner. Run tests each promise of
 // the interface on an implementation. A Harness declares the abilities that its implementation
-// lacks; the suite logs the properties that it skips for them.
+// lacks; the suite skips the properties that need them, and logs their names.
 package throttletest
 
 import (
@@ -30,21 +30,21 @@ const (
 
 // A Harness makes limiters of one implementation.
 type Harness struct {
-	// New returns a limiter with the horizon Horizon. It may have any history, as the suite uses
-	// users of its own. It lives until the test ends.
+	// New returns a limiter with the horizon Horizon, which lives until the test ends. The limiter
+	// may have any history, because the suite uses new users.
 	New func(t testing.TB) Instance
 	// Cannot lists the abilities that its instances lack.
 	Cannot []Ability
-	// Claims means that a call that is denied may still cause the denial of a concurrent one.
+	// Claims means that a denied call may still cause the denial of a concurrent call.
 	Claims bool
 	// Slow selects fewer and shorter histories.
 	Slow bool
 }
 
-// An Instance is a limiter under test. A func that the Harness cannot offer is nil.
+// An Instance is a limiter under test. A field for an ability in Harness.Cannot is nil.
 type Instance struct {
 	Limiter throttle.Planner
-	// Peer is another limiter on the same timelines, like that of another process.
+	// Peer is a second limiter on the same timelines, as in a second process.
 	Peer throttle.Planner
 	// Advance advances the clock; nil for real time.
 	Advance func(time.Duration)

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// waiters draws a user with admissions and slots, under long periods so that time changes
-// nothing.
+// waiters draws a user with admissions and slots, with periods so long that none passes during the
+// test.
 func (s *stage) waiters(rt *rapid.T) *history {
 	h := &history{stage: s, user: s.user(), policies: map[string]throttle.Policy{}, alone: noneAlone}
 	if rapid.IntRange(0, 3).Draw(rt, "alone") == 0 {
@@ -40,7 +40,7 @@ func (h *history) snapshot(t failer) string {
 	return text
 }
 
-// refusalsLeaveNothing: a refusal changes no state.
+// refusalsLeaveNothing: a refused request changes no state.
 func refusalsLeaveNothing(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.waiters(rt)
@@ -59,8 +59,7 @@ func refusalsLeaveNothing(s *stage) {
 	})
 }
 
-// cancelTheLast: a request and its cancel change nothing together, whether it was granted or
-// deferred.
+// cancelTheLast: a request, granted or deferred, and then its cancel leave the state unchanged.
 func cancelTheLast(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.waiters(rt)
@@ -83,12 +82,12 @@ func cancelTheLast(s *stage) {
 	})
 }
 
-// cancelAnEarlier: the notification behind a cancelled one gets its slot, and so on.
+// cancelAnEarlier: after a cancel, each notification behind moves up by one slot.
 func cancelAnEarlier(s *stage) {
 	for _, tt := range []struct {
 		name   string
 		scopes []throttle.Scope
-		waits  string // the scope with the limit
+		waits  string // the scope whose limit sets the slots
 	}{
 		{"the general limits", scopes(policy(time.Minute), "", throttle.Policy{}), throttle.General},
 		{"both", scopes(policy(time.Minute), "c", policy(time.Second)), throttle.General},
@@ -142,7 +141,7 @@ func cancelLeavesTheDue(s *stage) {
 		s.Errorf("cancelling n4 wakes %v", early)
 	}
 	if after := s.timeline(s, r).Bookings; !slices.EqualFunc(after[:3], before[:3], sameBooking) {
-		s.Errorf("cancelling n4 leaves\n%v, before it there waited\n%v", after, before)
+		s.Errorf("the cancel of n4 leaves\n%v, before it there waited\n%v", after, before)
 	}
 }
 
@@ -201,7 +200,7 @@ func badRequests(s *stage) {
 			r := good
 			tt.spoil(&r)
 			if r.ID == "" && (name == "replan" || name == "timeline") {
-				continue // they are not about one notification
+				continue // these calls need no ID
 			}
 			if err := call(ctx, r); err == nil || !strings.Contains(err.Error(), tt.fault) {
 				s.Errorf("%s answers %v, want an error with %q", name, err, tt.fault)
