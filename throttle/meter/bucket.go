@@ -13,19 +13,19 @@ type bucketTerms struct {
 	unit  int64 // cost of a unit in parts
 	drain int64 // parts that drain per µs
 	burst int   // units available at once
-	size  int   // units of the bucket; of a leaky one including the waiting ones
+	size  int   // largest number of units owed; for a leaky bucket including the waiting ones
 	leaky bool
 	ramp  int64 // µs
 	rate  throttle.Rate
 }
 
-// coldPrice is the cost of a unit of a cold bucket, in units: it starts at 1/20 of its rate.
-// Google's steps for new traffic are 1, 5, 10, 25, 50, 75 and 100 %.
+// coldPrice is the cost of a unit of a cold bucket, in units: the bucket starts at 1/20 of its
+// rate. Google's steps for new traffic are 1, 5, 10, 25, 50, 75 and 100 %.
 const coldPrice = 20
 
 // bucket returns the spec's terms. A promise of N in a period P, with units of life T, holds if
-// at most N units are taken within P+T: the burst B, and one more after each (P+T)/(N-B+1). 1 µs
-// is added for the resolution of the clock.
+// at most N units are taken within P+T: the burst B, and one unit more after each (P+T)/(N-B+1).
+// The code adds 1 µs for the resolution of the clock.
 func (s Spec) bucket() bucketTerms {
 	n, period := s.Rates[0].Count, s.Rates[0].Period.Microseconds()
 	t := bucketTerms{unit: period, drain: int64(n), leaky: s.Algorithm == LeakyBucket, ramp: s.Ramp.Microseconds(), rate: s.Rates[0]}
@@ -44,7 +44,7 @@ func (s Spec) sizes() (burst, size int) {
 	switch {
 	case s.Algorithm == LeakyBucket:
 		return 1, cmp.Or(s.Burst, n)
-	case s.Life > 0: // the burst lowers the fill rate: so 1 %, but 100 for large batches, and at most a tenth
+	case s.Life > 0: // a burst lowers the fill rate: so 1 %, but at least 100 for large batches, and at most a tenth
 		n = max(1, min(max(100, n/100), n/10))
 	}
 	n = cmp.Or(s.Burst, n)
@@ -58,11 +58,11 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// covered and full are burst and size in parts.
+// covered returns burst in parts, full returns size in parts.
 func (t bucketTerms) covered() int64 { return int64(t.burst) * t.unit }
 func (t bucketTerms) full() int64    { return int64(t.size) * t.unit }
 
-// most returns the largest number of units covered within reach, the µs from the first to the
+// most returns the largest number of units covered within reach, the µs from the first unit to the
 // last.
 func (t bucketTerms) most(reach int64) int {
 	high, low := bits.Mul64(uint64(reach), uint64(t.drain))

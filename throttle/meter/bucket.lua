@@ -1,5 +1,5 @@
--- Takes of buckets that differ only in the key. bucket.go has the same arithmetic and its
--- reasons.
+-- Takes from buckets that differ only in their key. bucket.go has the same arithmetic and the
+-- reasons for it.
 --
 -- KEYS  the buckets: strings, DEBT AT DRAIN BURST WARM
 -- ARGV  unit, drain, burst, full, limit, ramp, least, most; the number of takes from each
@@ -24,7 +24,7 @@ local function read(key)
   if not known then return end
   local owed, at, drained, covered, heat
   if type(known) == 'string' then owed, at, drained, covered, heat = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') end
-  if not owed then return 'WRONGTYPE it holds no bucket: delete it' end
+  if not owed then return 'WRONGTYPE the key holds no bucket: delete the key' end
   debt, warm, drained, covered = min(owed + 0, exact), heat + 0, drained + 0, covered + 0 -- larger numbers lose precision
   local elapsed = now - at
   if elapsed > 0 then
@@ -54,7 +54,7 @@ local function take()
   return units, ceil(max(0, left) / drain), 0
 end
 
--- write fails if Redis rejects writes, and then already for the first key.
+-- write stores the bucket. If Redis rejects writes, the first write fails, and no bucket changes.
 local function write(key)
   local busy = ceil(debt / drain)
   local life = busy + min(ramp, warm + busy)

@@ -6,9 +6,9 @@ import (
 
 // cellTerms are the parameters of one rate: any span consecutive cells hold at most the count.
 //
-// A period touches its k cells and one more. A sliding window that counts k+1 cells allows the
-// count in any period, and a Take waits up to a cell too long. One that counts k cells, as
-// published, allows twice the count. So does a fixed window, which counts one cell.
+// A period consists of k cells, and any period touches up to k+1. A sliding window that counts k+1
+// cells never allows more than the count in a period, and a Take waits up to a cell too long. A
+// published window counts k cells, a fixed window one: these allow twice the count in a period.
 type cellTerms struct {
 	count  int
 	length int64
@@ -35,7 +35,8 @@ func (s Spec) cells() []cellTerms {
 	return terms
 }
 
-// most returns the largest number of units taken within reach, the µs from the first to the last.
+// most returns the largest number of units taken within reach, the µs from the first unit to the
+// last.
 func (t cellTerms) most(reach int64) int {
 	touched := (reach+t.length-1)/t.length + 1
 	return t.count * int((touched+int64(t.span)-1)/int64(t.span))

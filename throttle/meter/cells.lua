@@ -1,4 +1,5 @@
--- Takes of cells that differ only in the key. cells.go has the same arithmetic and its reasons.
+-- Takes from cells that differ only in their key. cells.go has the same arithmetic and the
+-- reasons for it.
 --
 -- KEYS  the cells: strings, for each rate LENGTH NEWEST COUNT…; first the newest cell
 -- ARGV  least, most, and for each rate: count minus the reserve, length, span; the number of
@@ -29,13 +30,14 @@ local function read(key)
       known[#known + 1] = cells
     end
   end
-  if #known == 0 then return known, 'WRONGTYPE it holds no cells: delete it' end
+  if #known == 0 then return known, 'WRONGTYPE the key holds no cells: delete the key' end
   return known
 end
 
--- aged returns the rate's cells as of now, and whether more than time has changed them.
+-- aged returns the rate's cells at the time now, and whether they must be stored: their length has
+-- changed, or the clock was set back.
 local function aged(known, rate)
-  local from -- cells of the same length, or else of the greatest
+  local from -- the cells of the rate's length, or else those of the greatest length
   for _, cells in ipairs(known) do
     if not from or from.length ~= rate.length and (cells.length == rate.length or cells.length > from.length) then from = cells end
   end
@@ -86,7 +88,7 @@ local function take(all)
   return units, 0, 0, true
 end
 
--- write fails if Redis rejects writes, and then already for the first key.
+-- write stores the cells. If Redis rejects writes, the first write fails, and no cells change.
 local function write(key, all)
   local expires, texts = 0, {}
   for i, rate in ipairs(rates) do

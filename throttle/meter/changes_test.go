@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// After a clock step at most one burst more passes, and Left is no longer than before.
+// After a clock step at most one burst more passes, and Left does not grow.
 func clockHeals(s *stage) {
 	s.check(func(a *actor) {
 		spec := drawSpec(a.rt)
@@ -35,13 +35,13 @@ func (a *actor) untilFull(spec meter.Spec) time.Duration {
 	return time.Duration(spec.AtOnce()+2) * (longest(spec) + spec.Life + time.Microsecond)
 }
 
-// After a change of the spec, used units stay used, and the debt is at most the burst of the new
-// one. Callers that disagree for a while gain nothing.
+// After a change of the spec, used units stay used, and the debt is at most the new spec's burst.
+// Callers that use different specs for a while do not get more units.
 func changesNeitherRefillNorOwe(s *stage) {
 	s.check(func(a *actor) {
 		was, is := drawSpec(a.rt), drawSpec(a.rt)
 		if isWindow(was) != isWindow(is) {
-			return // starts empty
+			return // the meter starts empty
 		}
 		if isWindow(was) && len(was.Rates) > 1 {
 			was.Rates, is.Rates = was.Rates[:1], is.Rates[:1]

@@ -38,8 +38,8 @@ func TestMiniredis(t *testing.T) {
 	}, embedded...)
 }
 
-// The embedded Redis runs only these properties, as it is ten times slower. TestRedis runs all of
-// them on a real Redis.
+// TestMiniredis checks only these properties, as miniredis is ten times slower. TestRedis checks
+// all properties on a real Redis.
 var embedded = []string{"counts as an exact oracle", "a key that says nothing is forgotten"}
 
 // On real Redis the suite's clock is in a key, and Redis itself reports each key's expiry.

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// NewPatient is NewRedis with a timeout for a machine that is busy with tests.
+// NewPatient is NewRedis with a long timeout, for a machine that is busy with tests.
 func NewPatient(client redis.UniversalClient, prefix string) *Redis {
 	r := NewRedis(client, prefix)
 	r.timeout = time.Minute
@@ -21,7 +21,7 @@ func NewRedisAt(client redis.UniversalClient, prefix, clock string) *Redis {
 	on := func(source string) *redis.Script {
 		const time = "redis.call('TIME')"
 		if strings.Count(source, "local clock = "+time) != 1 {
-			panic("the script looks at its clock another way")
+			panic("the script does not read its clock by the one line that this test replaces")
 		}
 		return redis.NewScript(strings.Replace(`
 local clock = {0, redis.call('GET', '`+clock+`')}

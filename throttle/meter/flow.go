@@ -2,7 +2,7 @@ package meter
 
 import "time"
 
-// A flow measures the use of the last two seconds. The zero value is no use.
+// A flow measures the units used in the last two seconds. The zero value has no use.
 type flow struct {
 	begun       time.Time // start of the current second
 	now, before int       // in the current second, and in the one before
@@ -18,7 +18,7 @@ func (f *flow) add(now time.Time, units int) {
 	f.now += units
 }
 
-// over estimates the use in that length of time.
+// over estimates the use within a time of that length.
 func (f *flow) over(now time.Time, length time.Duration) int {
 	passed := now.Sub(f.begun)
 	second := float64(f.now)

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// An oracle computes a meter's answers from the definitions, with exact fractions. It keeps all
-// history.
+// An oracle computes a meter's answers from the definitions, with exact fractions, over all
+// earlier takes.
 type oracle interface {
 	take(now time.Time, a meter.Ask) (units int, left time.Duration, rule string)
 }
@@ -115,7 +115,7 @@ type oracleMeter struct {
 	buckets map[string]*bucketOracle
 }
 
-// Take implements Meter. A changed spec leaves the used part of the burst as it is.
+// Take implements Meter. A change of the spec does not change the used part of the burst.
 func (m *oracleMeter) Take(_ context.Context, key string, s meter.Spec, a meter.Ask) (meter.Answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,8 +194,8 @@ func (o *windowOracle) take(now time.Time, a meter.Ask) (int, time.Duration, str
 	return units, 0, ""
 }
 
-// countsAsOracle compares every answer of random histories with the oracle's. The oracle keeps
-// all history, so this also shows that expired keys make no difference.
+// countsAsOracle compares every answer of random histories with the oracle's. The oracle forgets
+// nothing, so the test also shows that expired keys make no difference.
 func countsAsOracle(s *stage) {
 	s.check(func(a *actor) {
 		spec := drawSpec(a.rt)

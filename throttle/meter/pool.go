@@ -12,9 +12,9 @@ import (
 // units that waiters need or that will be used soon, so an idle process asks for nothing. After a
 // failure the requests repeat with growing delays.
 //
-// A unit is used within Spec.Life of the time before it was requested, by this process's
-// monotonic clock. So clocks need not agree, and a crash, a stall or a lost reply only wastes
-// units. Units never go back to the meter: it never counts less than is used.
+// A unit is used within Spec.Life, which counts from just before the unit's request, by this
+// process's monotonic clock. So clocks need not agree, and a crash, a stall or a lost reply only
+// wastes units. Units never go back to the meter, so that it never counts fewer than are used.
 //
 // Safe for concurrent use. No lock is held during a request.
 type Pools struct {
@@ -37,8 +37,8 @@ type Pool struct {
 	batches []batch                 // in the order of expiry
 	waiting [Ordinary + 1][]*waiter // in the order of arrival
 	asking  bool
-	asks    [2]turn     // for urgent callers, and for the others
-	scarce  time.Time   // when the other callers last got fewer units than requested
+	asks    [2]turn     // for urgent callers, and for all others
+	scarce  time.Time   // when a request for non-urgent callers last got fewer units than it asked for
 	timer   *time.Timer // calls wake
 	err     error       // of the last request
 	failed  int         // failed requests since the last answer
@@ -47,22 +47,22 @@ type Pool struct {
 	delayed int64 // calls that found too few units
 }
 
-// A turn is the time of the next request, and the time at which the meter has units again by the
-// rates then in force.
+// A turn is the time of the next request, and the time at which the meter has units again,
+// computed with the given rates.
 type turn struct {
 	next, free time.Time
 	rates      string
 	short      bool // the last answer had fewer units than requested
 }
 
-// A batch is leased units, usable from the instant at which they are covered.
+// A batch is a number of leased units, usable from the instant at which they are covered.
 type batch struct {
 	units       int
 	from, until time.Time
 }
 
-// A Rank is the priority of a waiter: a lower rank is served first, and equal ranks in the order
-// of arrival.
+// A Rank is the priority of a waiter: lower ranks are served first, waiters of one rank in the
+// order of arrival.
 type Rank int
 
 // The ranks. Urgent callers may use the reserved units. Begun callers hold something that expires
@@ -85,18 +85,18 @@ type Need struct {
 // A waiter waits for units of one pool.
 type waiter struct {
 	units int
-	until time.Time     // when the units expire; zero until it has them
-	given chan struct{} // closed when it has them
+	until time.Time     // when the units expire; zero until the waiter has them
+	given chan struct{} // closed when the waiter has its units
 }
 
-// MostWaiting is twice the number of waiters that one pool accepts of each rank: two exhausted
-// quotas may occupy all of a worker's capacity. Each waiter is a goroutine and a notification,
-// about 10 kB.
+// MostWaiting is twice the number of waiters that one pool accepts of each rank, so that two
+// exhausted quotas together occupy at most a worker's capacity. Each waiter is a goroutine and a
+// notification, about 10 kB.
 const MostWaiting = 4096
 
-// reservedShare is the part of a burst that is reserved for urgent callers: one in reservedShare, a
-// tenth, as docs/operators.md says. It serves them until the next lease, and costs the others
-// little.
+// reservedShare is the divisor of the part of a burst that is reserved for urgent callers: a
+// tenth, as docs/operators.md says. The reserve serves them until the next lease, and costs other
+// callers little.
 const reservedShare = 10
 
 // NewPools returns pools of the meter. The caller closes them.
@@ -117,7 +117,7 @@ func (ps *Pools) Close() {
 	ps.asks.Wait()
 }
 
-// Of returns the pool of the key, always the same one. spec returns the current limit.
+// Of returns the pool of the key, the same pool in each call. spec returns the current limit.
 func (ps *Pools) Of(key string, spec func() Spec) *Pool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -130,12 +130,12 @@ func (ps *Pools) Of(key string, spec func() Spec) *Pool {
 	return p
 }
 
-// Take takes all needs, or nothing. It waits for at most most, and not at all if the queue is
-// full or the units come later. It returns when the units expire, or a pool with too few units.
-// It lowers a need that is larger than its pool can ever hold.
+// Take takes all needs, or nothing. It waits for at most the duration most, and not at all if the
+// queue is full or the units come later. It returns until, when the units expire, or lacking, a
+// pool with too few units. It lowers a need that is larger than its pool can ever hold.
 //
 // Take waits for one pool at a time. With the units of the first pool it has a higher rank in the
-// second, and returns them if they expire before the units of the second come.
+// second. It returns the first pool's units if they expire before those of the second come.
 func (ps *Pools) Take(ctx context.Context, needs []Need, rank Rank, most time.Duration) (until time.Time, lacking *Pool) {
 	for end := time.Now().Add(most); ; {
 		until, lacking, w := ps.enter(needs, rank, end)
@@ -166,9 +166,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// enter takes everything, or returns the pool that has too few units, and a waiter in its queue
-// if the queue has room. Of several such pools it returns the one that has units last: units of
-// the others would expire meanwhile.
+// enter takes everything, or returns a pool that has too few units, and a waiter in its queue if
+// the queue has room. If several pools have too few, it returns the pool that gets units last,
+// because units of the others would expire meanwhile.
 func (ps *Pools) enter(needs []Need, rank Rank, end time.Time) (until time.Time, lacking *Pool, w *waiter) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -213,7 +213,7 @@ func (p *Pool) await(ctx context.Context, w *waiter, rank Rank, end time.Time) b
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	if !w.until.IsZero() {
-		return true // it got them just now
+		return true // the waiter has just got its units
 	}
 	i := slices.Index(p.waiting[rank], w)
 	p.waiting[rank] = slices.Delete(p.waiting[rank], i, i+1)
@@ -235,8 +235,8 @@ func (ps *Pools) Return(needs []Need, until time.Time) {
 	}
 }
 
-// Room returns how many more callers of the rank may wait for at most most: none if the pool gets
-// no units within that time.
+// Room returns how many more callers of the rank may wait for at most the duration most; 0 if the
+// pool gets no units within that time.
 func (p *Pool) Room(rank Rank, most time.Duration) int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -251,14 +251,14 @@ func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
 	switch {
 	case p.failed > 0: // one waiter probes the meter
 		room = 1
-	case p.asks[rank.turn()].short: // otherwise the next answer serves all of them
+	case p.asks[rank.turn()].short: // otherwise the next answer serves all waiters
 		room = min(room, 1+int(most/max(1, p.spec().interval())))
 	}
 	return max(0, room-len(p.waiting[rank]))
 }
 
-// free returns when the meter has units again for the rank; zero if unknown, as after a change of
-// the rates.
+// free returns when the meter has units again for the rank; zero if that is unknown, for example
+// after a change of the rates.
 func (p *Pool) free(rank Rank) time.Time {
 	if t := p.asks[rank.turn()]; t.free.IsZero() || t.rates == p.spec().text() {
 		return t.free
@@ -324,7 +324,7 @@ func (p *Pool) most(r Rank) int {
 	return s.AtOnce() - s.reserve()
 }
 
-// lacks reports whether the caller must wait: for units, or behind others.
+// lacks reports whether the caller must wait: for units, or behind other waiters.
 func (p *Pool) lacks(units int, rank Rank, now time.Time) bool {
 	for _, queue := range p.waiting[:rank+1] {
 		if len(queue) > 0 {

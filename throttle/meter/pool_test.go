@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A strained meter is slow and loses replies.
+// A strained meter is slow and loses replies, as its functions trip and fails say.
 type strained struct {
 	meter.Meter
 	mu    sync.Mutex
@@ -41,12 +41,12 @@ func (m *strained) Take(ctx context.Context, key string, s meter.Spec, a meter.A
 func (m *strained) all() []meter.Ask { m.mu.Lock(); defer m.mu.Unlock(); return slices.Clone(m.asked) }
 func (m *strained) asks() int        { return len(m.all()) }
 
-// thousand is 1000 a second, in any 6 s.
+// thousand allows 1000 units a second, counted over any 6 s.
 func thousand() meter.Spec {
 	return meter.Spec{Rates: []throttle.Rate{{Count: 6000, Period: 6 * time.Second}}} // a pool turns it into a promise
 }
 
-// even is 5000 a second, evenly spaced.
+// even allows 5000 units a second, evenly spaced.
 func even() meter.Spec {
 	return meter.Spec{Algorithm: meter.LeakyBucket, Rates: []throttle.Rate{{Count: 30_000, Period: 6 * time.Second}}}.Promise()
 }
@@ -108,7 +108,7 @@ func TestProcessesShareRate(t *testing.T) {
 											continue
 										}
 										if chance(50) {
-											time.Sleep(70 * time.Millisecond) // it stalls
+											time.Sleep(70 * time.Millisecond) // the process stalls
 										}
 										mu.Lock()
 										now := time.Now()
@@ -155,7 +155,7 @@ func inPools(t *testing.T, test func(t *testing.T, pools *meter.Pools, m *strain
 	})
 }
 
-// take takes one unit of each key, and reports whether it got them.
+// take takes one unit of each key, and reports whether it got the units.
 func take(t *testing.T, pools *meter.Pools, rank meter.Rank, most time.Duration, keys ...*meter.Pool) (time.Time, bool) {
 	t.Helper()
 	needs := make([]meter.Need, len(keys))
@@ -173,8 +173,8 @@ func spec(count int, period time.Duration, burst int) func() meter.Spec {
 	}
 }
 
-// During a shortage a pool requests only the units that its waiters need: others would miss units
-// that expire here.
+// During a shortage a pool requests only the units that its waiters need: other processes would
+// miss units that expire in this pool.
 func TestShortageStopsPrefetch(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		const takers = 50
@@ -221,7 +221,7 @@ func TestUnitsExpire(t *testing.T) {
 	})
 }
 
-// Urgent callers find the reserved units while others use all the rest.
+// Urgent callers find the reserved units while other callers use up all other units.
 func TestUrgentTakesReservedUnits(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		others := meter.NewPools(m)
@@ -248,7 +248,7 @@ func TestTakeOfTwoKeysIsAtomic(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		fcm, news := pools.Of("fcm", spec(60_000, time.Minute, 100)), pools.Of("news", spec(60, time.Minute, 1))
 		if _, ok := take(t, pools, meter.Ordinary, time.Second, fcm, news); !ok {
-			t.Fatal("there is none")
+			t.Fatal("two idle pools have no units")
 		}
 		var all sync.WaitGroup
 		for range 20 {
@@ -368,7 +368,7 @@ func TestPoolWhileMeterFails(t *testing.T) {
 	})
 }
 
-// A caller that needs many units gets them, however many others need one each.
+// A caller that needs many units gets them, however many callers need one unit each.
 func TestLargeNeedIsServed(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		const rate = 100
@@ -397,8 +397,8 @@ func TestLargeNeedIsServed(t *testing.T) {
 	})
 }
 
-// A burst on an idle pool waits for one answer, and no caller is rejected if there are units for
-// all.
+// The callers of a burst on an idle pool wait for one answer, and if the units suffice, no caller
+// is rejected.
 func TestBurstOnIdlePool(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		m.trip = func() time.Duration { return time.Millisecond }

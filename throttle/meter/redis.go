@@ -34,8 +34,8 @@ var bucketSource string
 //go:embed cells.lua
 var cellsSource string
 
-// NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays the
-// caller's to close. prefix is that of all keys; empty means "pushpace".
+// NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and which the caller
+// closes. All keys have the prefix; empty means "pushpace".
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	r := &Redis{client: client, prefix: cmp.Or(prefix, "pushpace") + ":{meter/", batches: pipeline.NewBatches[*takes](client),
 		bucket: redis.NewScript(bucketSource), cells: redis.NewScript(cellsSource)}

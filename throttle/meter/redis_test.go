@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// both has a spec for each script.
+// both returns a spec for each script.
 func both(t testing.TB) map[string]meter.Spec {
 	return map[string]meter.Spec{
 		"bucket": {Rates: rates(t, "10/1h")},
@@ -28,7 +28,8 @@ func both(t testing.TB) map[string]meter.Spec {
 	}
 }
 
-// On Redis's own clock, also on a Cluster: all units, then none, and one key, which expires.
+// On Redis's own clock, also on a Cluster, a take gets all units and the next take none. There is
+// one key, and it expires.
 func TestTakeOnRedisClock(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		m, ctx := meter.NewPatient(client, prefix), t.Context()
@@ -47,7 +48,7 @@ func TestTakeOnRedisClock(t *testing.T) {
 	})
 }
 
-// A foreign key gives an error with the key and the remedy, and no outage.
+// A key with foreign data causes an error with the key and the remedy, and no outage.
 func TestForeignKeyIsNoOutage(t *testing.T) {
 	t.Parallel()
 	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()
@@ -61,7 +62,7 @@ func TestForeignKeyIsNoOutage(t *testing.T) {
 		} {
 			must(t, errors.Join(client.Del(ctx, key).Err(), put()))
 			_, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1})
-			if err == nil || errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "delete it") {
+			if err == nil || errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "delete the key") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -89,8 +90,8 @@ func TestTakeWithoutMemory(t *testing.T) {
 	}
 }
 
-// A replica's refusal to write is not an error of one key: the client sees it and looks for
-// another server. No units are given out.
+// A replica's refusal to write is not an error of one key: the client sees the refusal and looks
+// for the master. No units are given out.
 func TestTakeOnReadOnlyReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -115,8 +116,8 @@ func TestTakeOnReadOnlyReplica(t *testing.T) {
 	}
 }
 
-// Concurrent takes share scripts, and each gets its own answer: the takes of one key get at most
-// its units, and the takes of a broken key an error. Foreign data in a key affects no other key.
+// Concurrent takes share scripts, and each take gets its own answer: the takes of one key get at
+// most its units, and the takes of a key with foreign data an error that affects no other key.
 func TestConcurrentTakesShareScripts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -6,11 +6,11 @@ import (
 )
 
 // recheck is the longest time between two requests while a caller waits, whether the meter denies
-// or fails: the limit may have been raised, and an operator expects a change within a second.
+// or fails: an operator may have raised the limit, which must apply within a second.
 const recheck = time.Second
 
-// refill requests the units that waiters need or that will be used soon, now or at the time at
-// which the meter may be asked again.
+// refill requests the units that waiters need or that will be used soon. If it is too early for a
+// request, it sets the timer.
 func (p *Pool) refill(now time.Time) {
 	if p.all.ctx.Err() != nil {
 		return
@@ -51,8 +51,8 @@ func (p *Pool) wake() {
 	p.refill(now)
 }
 
-// wants returns the request of a turn: the units that its waiters need and, except for urgent
-// ones, the units that will be used soon.
+// wants returns the request of a turn: the units that its waiters need and, except for the urgent
+// turn, the units that will be used soon.
 func (p *Pool) wants(turn int, now time.Time) (ask Ask) {
 	held, first := p.held(now), 0
 	for _, b := range p.batches {
@@ -126,10 +126,10 @@ func (p *Pool) ask(turn int, spec Spec, ask Ask) {
 	p.refill(now)
 }
 
-// after returns the next request time after that answer, or after failed failures in a row.
+// after returns the turn after the answer, or after that many failed requests in a row.
 func after(now time.Time, spec Spec, ask Ask, answer Answer, failed int) (t turn) {
-	// A bucket that fills up meanwhile would lose units, so it is asked when it is half
-	// full; a larger one twice in a life. More than a thousand requests a second gain nothing.
+	// A full bucket loses units, so the meter is asked when the bucket is half full, but at
+	// least twice in a life. More than a thousand requests a second gain nothing.
 	pause := max(time.Millisecond, min(spec.Life/2, max(time.Duration(spec.AtOnce()/2)*spec.interval(), spec.ahead()/2)))
 	t.short = failed > 0 || answer.Units < ask.Most
 	switch {
@@ -155,9 +155,9 @@ func (s Spec) interval() (most time.Duration) {
 	return most
 }
 
-// ahead returns how far in advance units are leased from a bucket that holds less than drains in
-// that time, as a leaky one does. Then one request serves several callers, and they use their
-// units a little later. A quarter of the life leaves time to use the units.
+// ahead returns how far in advance units are leased: a quarter of the life from a bucket that holds
+// fewer units than drain in that time, such as a leaky one. Then one request serves several
+// callers, and they use their units a little later. A quarter leaves time to use the units.
 func (s Spec) ahead() time.Duration {
 	if s.isWindow() || time.Duration(s.AtOnce())*s.interval() >= s.Life/4 {
 		return 0

@@ -12,23 +12,23 @@ import (
 // for concurrent use.
 //
 // The parts are fair: a holder gets all it wants, or an equal part of the rest. A part shrinks
-// only when its holder confirms that it uses no more, so a new holder waits for that, and the
-// parts never overlap.
+// only when its holder confirms that it uses no more. A new holder waits for this confirmation, so
+// that parts never overlap.
 type Shares interface {
 	// Renew leases the holder a part of the number under the key. After an error the part is
-	// unknown: it may be the new one or the one before.
+	// unknown: it may be the new part or the previous one.
 	Renew(ctx context.Context, key string, c Claim) (part int, err error)
 }
 
 // A Claim is a holder's request for a part.
 type Claim struct {
-	Holder string // a new one after each start
-	// Number increases with each claim of the holder. A claim that arrives after a later one has
-	// no effect.
+	Holder string // a new name after each start
+	// Number increases with each claim of the holder. A claim that arrives after one with a higher
+	// Number has no effect.
 	Number int64
 	Limit  int           // the divided number
-	Holds  int           // what the holder may use until the answer
-	Wants  int           // what it could use; 0 with Holds 0 gives the part back
+	Holds  int           // the part that the holder may use until the answer
+	Wants  int           // the part that the holder could use; 0 with Holds 0 gives the part back
 	Life   time.Duration // of the lease
 }
 
@@ -50,20 +50,20 @@ type Lease struct {
 	within time.Duration // timeout of a renewal
 }
 
-// LeaseEvery is the renewal interval of a Lease. A part is reserved for four intervals and used
-// for nine tenths of that: pushes that are aborted then have ended before another holder gets the
-// part. So others get a dead holder's part within four seconds, and one missed or slow renewal
-// costs nothing.
+// LeaseEvery is the renewal interval of a Lease. A part is reserved for four intervals and used for
+// nine tenths of that: pushes still in flight are then aborted, and have ended before another
+// holder gets the part. So other holders get a dead holder's part within four seconds, and one
+// missed or slow renewal costs nothing.
 const LeaseEvery = 750 * time.Millisecond
 
-// NewLease returns a lease without a part yet, of the number under the key.
+// NewLease returns a lease of a part of the number under the key; the part is 0 until Renew.
 func NewLease(shares Shares, key string, limit int) *Lease {
 	return &Lease{shares: shares, key: key, claim: Claim{Holder: rand.Text(), Limit: limit, Life: 4 * LeaseEvery}, within: LeaseEvery}
 }
 
-// Renew requests a part of wants, while the holder uses at most holds until Renew returns. At
-// until, by the monotonic clock, nothing of the part may be in use any more. After an error the
-// previous part remains valid until its own end.
+// Renew requests a part of the size wants, while the holder uses at most holds until Renew returns.
+// At the time until, by the monotonic clock, the holder must have stopped using the part. After an
+// error the previous part remains valid until its own end.
 func (l *Lease) Renew(ctx context.Context, holds, wants int) (part int, until time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()

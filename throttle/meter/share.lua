@@ -1,5 +1,5 @@
--- The parts of a number by holder, on Redis's clock, in µs since 1970. The tests compare it with
--- a model in Go.
+-- Divides a limit into parts of holders, on Redis's clock, in µs since 1970. The tests compare
+-- the script with a model in Go.
 -- KEYS  1 hash: HOLDER -> "NUMBER HELD WANTS UNTIL"
 -- ARGV  holder, number of the claim, limit, holds, wants, life
 -- Returns the holder's part; -1 if a later claim of the holder was answered before.
@@ -25,7 +25,7 @@ for i = 1, #all, 2 do
 end
 room = math.max(room, 0)
 
--- the smallest wants are served first; each gets at most an equal part of the rest
+-- the smallest wants are served first; each holder gets at most an equal part of the rest
 table.sort(wishes, function(a, b) return a[1] < b[1] or a[1] == b[1] and a[2] < b[2] end)
 local left, fair = math.max(limit, 0), 0
 for i, wish in ipairs(wishes) do
@@ -37,7 +37,7 @@ end
 local granted = math.min(fair, room)
 if own then
   holds = math.min(holds, own)
-elseif holds > 0 then -- Redis has lost this holder, and maybe others that have not renewed since
+elseif holds > 0 then -- Redis has lost this holder, and maybe holders that have not renewed since
   holds = math.min(holds, room)
   granted = math.min(granted, holds)
 end

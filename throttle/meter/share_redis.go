@@ -21,8 +21,8 @@ var shareScript = redis.NewScript(shareSource)
 //
 //	PREFIX:{share/KEY}   HOLDER -> its part, see share.lua; expires with the last lease
 //
-// An empty prefix means "pushpace". After a loss of data in Redis, or a step of its clock by more
-// than a lease's life, the sum of the parts may exceed the number for the length of that life.
+// An empty prefix means "pushpace". If Redis loses data, or its clock steps by more than a lease's
+// life, the sum of the parts may exceed the number for the length of a lease's life.
 func NewRedisShares(client redis.UniversalClient, prefix string) Shares {
 	return &redisShares{client, cmp.Or(prefix, "pushpace") + ":{share/"}
 }

@@ -32,7 +32,7 @@ func (p parts) held(now int64) map[string]string {
 	return all
 }
 
-// The script divides like the model, for any claims, and never more than the number.
+// For any claims, the script divides like the model, and the parts never exceed the number.
 func TestShareScriptEqualsModel(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, redistest.Shared(t).Options())
@@ -79,7 +79,7 @@ func TestShareScriptEqualsModel(t *testing.T) {
 	})
 }
 
-// Parts are equal, except that unwanted units go to the other holders.
+// Parts are equal, except that a holder who wants less leaves the rest to the others.
 func TestFairShares(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -107,8 +107,8 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// The part of a dead holder goes to others after its life and a renewal; a new holder gets its
-// part after three renewals.
+// A dead holder's part goes to other holders after the lease's life and a renewal; a new holder
+// gets its part after three renewals.
 func TestPartsOfDeadHolderAreReassigned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestPartsOfDeadHolderAreReassigned(t *testing.T) {
 		renew(a)
 		want(a, limit/2)
 		renew(b)
-		want(b, 0) // a may still use it
+		want(b, 0) // a may still use its part
 		time.Sleep(LeaseEvery)
 		renew(a)
 		renew(b)
@@ -168,15 +168,15 @@ func TestLostShareDataKeepsLimit(t *testing.T) {
 	t.Parallel()
 	p, life := parts{}, time.Second
 	if got := p.renew(1, Claim{Holder: "a", Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: life}); got != 5 {
-		t.Errorf("who comes first has %d", got)
+		t.Errorf("the first holder gets %d", got)
 	}
 	if got := p.renew(1, Claim{Holder: "b", Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: life}); got != 5 {
 		t.Errorf("who comes next has %d", got)
 	}
 }
 
-// On Redis a share's key is deleted when its last holder releases it, and foreign data there is
-// an error.
+// On Redis a share's key is deleted when its last holder releases its part, and foreign data in the
+// key is an error.
 func TestRedisShares(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -190,7 +190,7 @@ func TestRedisShares(t *testing.T) {
 		if left := client.PTTL(ctx, key).Val(); left <= 0 || left > 4*LeaseEvery+time.Millisecond {
 			t.Errorf("the key lives for %s", left)
 		}
-		l.claim.Number-- // its answer was lost, and the claim is sent again
+		l.claim.Number-- // the answer was lost, and the claim is sent again
 		if _, _, err := l.Renew(ctx, 4, 2); !errors.Is(err, errStaleClaim) {
 			t.Errorf("a claim was taken twice: %v", err)
 		}

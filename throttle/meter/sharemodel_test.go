@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A part is a holder's part of a number, until a time in µs.
+// A part is a holder's part of a number; its lease ends at until, in µs.
 type part struct{ number, held, wants, until int64 }
 
 // parts are the parts of a number by holder: the model of share.lua.
 type parts map[string]part
 
-// renew applies a claim. It returns -1 if a later one was applied before.
+// renew applies a claim. It returns -1 if a claim with a higher number was applied before.
 func (p parts) renew(now int64, c Claim) int64 {
 	limit, holds := int64(c.Limit), int64(c.Holds)
 	for holder, of := range p {
@@ -36,7 +36,7 @@ func (p parts) renew(now int64, c Claim) int64 {
 	granted := min(p.fair(limit, c.Holder), room)
 	if known {
 		holds = min(holds, own.held)
-	} else if holds > 0 { // Redis has lost this holder, and maybe others that have not renewed since
+	} else if holds > 0 { // Redis has lost this holder, and maybe holders that have not renewed since
 		holds = min(holds, room)
 		granted = min(granted, holds)
 	}

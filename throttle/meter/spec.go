@@ -13,7 +13,7 @@ import (
 // An Algorithm is the way a meter counts, by its name in the configuration.
 type Algorithm string
 
-// The algorithms. An empty one means TokenBucket.
+// The algorithms. An empty Algorithm means TokenBucket.
 const (
 	TokenBucket   Algorithm = "token_bucket"
 	LeakyBucket   Algorithm = "leaky_bucket"
@@ -24,33 +24,33 @@ const (
 	PublishedWindow Algorithm = "published_window"
 )
 
-// Algorithms are the valid ones.
+// Algorithms are those that a valid spec may have.
 var Algorithms = []Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingWindow}
 
-// A Spec is the limit of a meter. It is a value, and may change from one Take to the next: a
-// changed spec neither refills used units nor leaves a debt above its burst. A change between a
-// bucket and a window starts empty.
+// A Spec is the limit of a meter. It may change from one Take to the next: a change neither
+// refills used units nor leaves a debt above the new burst. After a change between a bucket and a
+// window no unit counts as used.
 type Spec struct {
 	Algorithm Algorithm
-	// Rates are the limits: one, or for windows several, which must all allow a Take before any
-	// is charged.
+	// Rates are the limits: one rate, or for windows several. All must allow a Take; otherwise
+	// none is charged.
 	Rates []throttle.Rate
 	// Burst is the number of units that a bucket holds. For a leaky bucket, with its even
-	// outflow, it is the number that may wait. 0 means the rate's count; for a spec with Life the
-	// larger of 100 and 1/100 of the count, but at most a tenth of the count.
+	// outflow, it is the number of units that may wait. 0 means the rate's count; for a spec with
+	// Life the larger of 100 and 1/100 of the count, but at most a tenth of the count.
 	Burst int
 	// Cells is the number of parts of a sliding window; 0 for 10.
 	Cells int
 	// Ramp is the time in which an idle bucket reaches its full rate; 0 for none.
 	Ramp time.Duration
-	// Life is the time from the request within which a unit is used or expires. With more than 0
-	// the spec is a promise: at most Count units are used in any Period, by any number of
-	// workers.
+	// Life is the time, from its request, within which a unit is used or expires. If Life is
+	// positive, the spec is a promise: any number of workers together use at most Count units in
+	// any Period.
 	Life time.Duration
 }
 
-// The bounds of Promise's Life. A shorter one would not outlast a round trip and the way to the
-// send. At 250 ms a busy pool makes 4 to 8 requests a second: fewer would save nothing.
+// The bounds of Promise's Life. A unit with a shorter life could expire before its push is sent.
+// At 250 ms a busy pool makes 4 to 8 requests a second: fewer requests would save nothing.
 const (
 	shortestLife = 10 * time.Millisecond
 	longestLife  = 250 * time.Millisecond
@@ -63,7 +63,7 @@ const (
 	// 1/100 of the period too long. The size of the key and the time of a Take grow with the
 	// cells.
 	MaxCells = 100
-	// exact bounds a count, and the debt of a bucket; a cold bucket owes up to twice as much.
+	// exact bounds a count, and the debt of a bucket; a cold bucket's debt may be twice as large.
 	// Lua's numbers are exact up to 1 << 53.
 	exact = 1 << 51
 )
@@ -81,7 +81,7 @@ func (s Spec) isWindow() bool {
 	return s.Algorithm == FixedWindow || s.Algorithm == SlidingWindow || s.Algorithm == PublishedWindow
 }
 
-// AtOnce returns the largest number of units available at the same instant.
+// AtOnce returns the largest number of units that one Take can get without Ask.Ahead.
 func (s Spec) AtOnce() int {
 	if !s.isWindow() {
 		burst, _ := s.sizes()
@@ -90,8 +90,8 @@ func (s Spec) AtOnce() int {
 	return slices.MinFunc(s.Rates, func(a, b throttle.Rate) int { return cmp.Compare(a.Count, b.Count) }).Count
 }
 
-// Most returns the largest number of units in any window of that length: of a promise the units
-// used, otherwise the units covered. Of several rates, the lowest number applies.
+// Most returns the largest number of units that can fall in any window of that length: for a
+// promise the number used, otherwise the number covered. Of several rates the strictest counts.
 func (s Spec) Most(window time.Duration) int {
 	if window <= 0 {
 		return 0
@@ -121,7 +121,7 @@ func (s Spec) Validate() error {
 	}
 	// the fill rate of a promise's bucket is the count minus its burst
 	if burst, _ := s.sizes(); 2*(burst-1) > s.Rates[0].Count {
-		return fielderrors.New("burst", "%d leaves %d of %s for the time after it: at most %d, and small is better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
+		return fielderrors.New("burst", "%d leaves %d of %s for the rest of the period: want at most %d, the smaller the better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
 	}
 	return nil
 }
@@ -215,10 +215,10 @@ func (s Spec) check(key string, a Ask) error {
 		return fmt.Errorf("meter %s: %w", key, err)
 	}
 	if a.Least < 0 || a.Keep < 0 || a.Ahead < 0 || a.Most > 0 && a.Least > a.Most {
-		return fmt.Errorf("meter %s: ask for %d to %d units, keep %d, %s ahead: want 0 ≤ least ≤ most, and nothing below 0", key, a.Least, a.Most, a.Keep, a.Ahead)
+		return fmt.Errorf("meter %s: ask for %d to %d units, keep %d, %s ahead: want 0 ≤ least ≤ most, and no negative value", key, a.Least, a.Most, a.Keep, a.Ahead)
 	}
 	if a.Most >= 0 && !s.has(a) {
-		return fmt.Errorf("meter %s: %d units where %d stay for others, of %s: more at once than there can ever be", key, max(1, a.Least), a.Keep, s.Rates[0])
+		return fmt.Errorf("meter %s: ask for %d units and keep %d: the limit %s never has as many at once", key, max(1, a.Least), a.Keep, s.Rates[0])
 	}
 	return nil
 }
@@ -233,6 +233,6 @@ func (s Spec) has(a Ask) bool {
 	return int64(least)*b.unit <= b.limit(a)
 }
 
-// lapse reports whether the ask gives back units of a promise, which simply expire. A returned
-// unit could be counted twice: for others, and as drained meanwhile.
+// lapse reports whether the ask gives back units of a promise. These expire instead, because a
+// returned unit could be used twice: once by its next holder, and once as drained meanwhile.
 func (s Spec) lapse(a Ask) bool { return a.Most < 0 && s.Life > 0 }

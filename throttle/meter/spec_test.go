@@ -42,7 +42,7 @@ func TestValidate(t *testing.T) {
 		{meter.Spec{Rates: rates(t, "9007199254740993/1s")}, "larger count than can be counted"},
 		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 11, Life: time.Second}, "burst: 11 is more than 10/1s allows"},
 		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 10}, ""},
-		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 10}.Promise(), "burst: 10 leaves 0 of 10/1s for the time after it: at most 6"},
+		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 10}.Promise(), "burst: 10 leaves 0 of 10/1s for the rest of the period: want at most 6"},
 		{meter.Spec{Rates: rates(t, "1/1s"), Burst: 1}.Promise(), ""},
 		{meter.Spec{Rates: rates(t, "999983/720h")}, "too large to be counted exactly at 999983/720h: at most 868"},
 		{meter.Spec{Algorithm: meter.FixedWindow, Rates: rates(t, "1/1s"), Cells: 2}, "fixed_window has none"},
@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The promises for quotas of FCM's and of APNs' size, and the share of each that can be used.
+// The promises for quotas of the size of FCM's and APNs', and how much of each can be used.
 func TestPromiseUsesMostOfItsRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// takes are asks that differ only in their keys. They share a command, which answers the asks of
-// one key in order.
+// takes are asks that differ only in their keys. They share one command, which answers the asks of
+// a key in order.
 type takes struct {
 	client redis.UniversalClient
 	script *redis.Script
@@ -84,8 +84,7 @@ func (t *takes) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	return errs, nil
 }
 
-// words are one answer: units, µs until they or more are covered, and the index of the rate that
-// denies.
+// words are one answer: units, Answer.Left in µs, and the index of the rate that denies.
 type words [3]int64
 
 // answer returns the script's answer to the i-th ask.

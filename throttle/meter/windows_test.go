@@ -9,13 +9,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A passed is a number of units with a time.
+// A passed is the number of units that passed at a time.
 type passed struct {
 	at    time.Time
 	units int
 }
 
-// most returns the largest sum in any window.
+// most returns the largest number of units in any window.
 func most(history []passed, window time.Duration) int {
 	largest := 0
 	for _, from := range history {
@@ -39,8 +39,8 @@ func (a *actor) windows(spec meter.Spec) []time.Duration {
 	return append(all, time.Duration(rapid.Int64Range(1, 3*longest(spec).Microseconds()).Draw(a.rt, "window"))*time.Microsecond)
 }
 
-// No window has more units than Most returns: units taken in advance when they are covered, units
-// of a promise at any time of their life.
+// No window has more units than Most returns. Units taken in advance count when they are covered,
+// units of a promise at any time of their life.
 func neverMoreThanMost(s *stage) {
 	s.check(func(a *actor) {
 		spec := drawSpec(a.rt)
