@@ -31,14 +31,13 @@ import (
 const (
 	// apiNotifications is the number of notifications that each contestant enqueues in a round.
 	apiNotifications = 20_000
-	// apiBatch is how many a batch holds.
+	// apiBatch is the number of notifications in a batch.
 	apiBatch = 100
 	apiUsers = 1000
 )
 
-// apiBench has 64 clients, or goroutines, enqueue through the HTTP API, one by
-// one and a hundred at once, and through the Producer.
-// Requests are encoded as they are made, as a client does.
+// apiBench measures how fast 64 clients enqueue through the HTTP API, one by one and a hundred at
+// once, and 64 goroutines through the Producer. The time includes the encoding of the requests.
 func apiBench(ctx context.Context, r *run) (map[string]any, error) {
 	s, err := r.openStage(ctx)
 	if err != nil {
@@ -81,7 +80,7 @@ type apiResult struct {
 	p50, p99 float64 // of a request, in ms
 }
 
-// playAPI has one contestant enqueue n, and clears up.
+// playAPI makes one contestant enqueue n notifications, and removes its keys.
 func (s stage) playAPI(ctx context.Context, name string, n int) (got apiResult, err error) {
 	defer s.clear()
 	enqueue, size, end, err := s.openAPI(ctx, name)
@@ -89,7 +88,7 @@ func (s stage) playAPI(ctx context.Context, name string, n int) (got apiResult, 
 		return got, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	// connections, the script and the queue's name are there before the clock runs
+	// opens connections, and stores the script and the queue's name, before the clock runs
 	if err := each(ctx, enqueuers, 4*enqueuers, func(ctx context.Context, i int) error { return enqueue(ctx, 10*n+i*size, size) }); err != nil {
 		return got, err
 	}
@@ -116,8 +115,8 @@ func (s stage) playAPI(ctx context.Context, name string, n int) (got apiResult, 
 	return got, nil
 }
 
-// openAPI returns enqueue, which enqueues count notifications from the i-th on, and the best
-// number of concurrent calls.
+// openAPI returns enqueue, which enqueues count notifications from the i-th on, the count size of
+// each call, and a function that ends the contestant.
 func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx context.Context, i, count int) error, size int, end func() error, err error) {
 	var cfg config.Config
 	cfg.SetDefaults()
@@ -191,7 +190,7 @@ func batchOf(i, count int) []*push.Notification {
 	return all
 }
 
-// post posts the value as JSON, and expects that it is accepted.
+// post posts the value as JSON. It returns an error unless the API accepts it.
 func post(ctx context.Context, client *http.Client, url string, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A backlog is the waiting notifications at the start, by user.
+// A backlog describes the notifications that wait at the start.
 type backlog struct {
 	users, jobs int // jobs of each user
 	policy      throttle.Policy
@@ -38,8 +38,8 @@ const backlogLimit = 90 * time.Second
 // tolerance is the time between an admission and its send.
 const tolerance = 50 * time.Millisecond
 
-// backlogBench has one round of each: its figures are ratios to a schedule, not
-// to the other contestant.
+// backlogBench runs one round of each contestant: its figures are relative to a schedule, not to
+// the other contestant.
 func backlogBench(ctx context.Context, r *run) (map[string]any, error) {
 	s, err := r.openStage(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func backlogBench(ctx context.Context, r *run) (map[string]any, error) {
 	}, nil
 }
 
-// A drain enqueues the backlog, then works it off. begin is called in between.
+// A drain enqueues the backlog, calls begin, and then works the backlog off.
 type drain func(ctx context.Context, s stage, b backlog, sent *instants, begin func()) (checks int64, err error)
 
 // run returns the sent notifications and the number of checks.
@@ -181,10 +181,10 @@ func (b backlog) figures(sent *instants, checks int64) map[string]any {
 	if len(sent.all) == 0 {
 		return map[string]any{"delivered": 0}
 	}
-	found := violations.Find(sent.all, b.policy, nil, tolerance) // puts them in order
+	found := violations.Find(sent.all, b.policy, nil, tolerance) // sorts sent.all
 	took := sent.all[len(sent.all)-1].At.Sub(sent.start)
 	if len(sent.all) < b.users*b.jobs {
-		took = backlogLimit // and more
+		took = backlogLimit // a lower bound
 	}
 	late := b.lateness(sent.all)
 	return map[string]any{
@@ -195,8 +195,8 @@ func (b backlog) figures(sent *instants, checks int64) map[string]any {
 	}
 }
 
-// ideal is when the last of a user's jobs is allowed, if each is sent at the
-// first instant at which it is.
+// ideal returns when the last of a user's jobs is allowed, if each job is sent at the first instant
+// at which it is allowed.
 func (b backlog) ideal() time.Duration {
 	schedule := make([]time.Duration, b.jobs)
 	for i := range schedule {
@@ -205,7 +205,7 @@ func (b backlog) ideal() time.Duration {
 	return schedule[b.jobs-1]
 }
 
-// allowed is the first instant at which the policy lets a user receive after these.
+// allowed returns the first instant at which the policy allows a push after the pushes of before.
 func allowed(p throttle.Policy, before []time.Duration) time.Duration {
 	first, n := time.Duration(0), len(before)
 	if n > 0 {
@@ -219,8 +219,8 @@ func allowed(p throttle.Policy, before []time.Duration) time.Duration {
 	return first
 }
 
-// lateness returns, sorted, each push's delay in ms behind the first instant that its user's
-// earlier pushes allow. It leaves out each user's first push, which was allowed before the start.
+// lateness returns, sorted, how many ms each push was sent after the first instant that its user's
+// earlier pushes allow. It omits each user's first push, which was allowed before the start.
 func (b backlog) lateness(pushes []violations.Push) []float64 {
 	users := map[string][]time.Duration{}
 	var late []float64
@@ -236,7 +236,7 @@ func (b backlog) lateness(pushes []violations.Push) []float64 {
 	return late
 }
 
-// quantile answers the q-th of sorted samples, to a hundredth; 0 of none.
+// quantile returns the q-quantile of sorted samples, rounded to a hundredth; 0 without samples.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

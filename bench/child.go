@@ -9,8 +9,8 @@ import (
 	"os/exec"
 )
 
-// ask runs this program as a child with a command and an order, and returns its answer. The
-// child's CPU time is measured apart.
+// ask runs this program as a child process with a command and an order, and reads its answer. A
+// child's CPU time can be measured separately.
 func ask(ctx context.Context, command string, order, answer any) error {
 	self, err := os.Executable()
 	if err != nil {

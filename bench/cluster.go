@@ -21,17 +21,17 @@ import (
 
 const (
 	clusterNotifications = 20_000
-	// weakRate is how many a worker's producer enqueues a second while masters, workers
-	// and load grow together, and weakTime for how long.
+	// weakRate is the number of notifications that a worker's producer enqueues a second, for
+	// weakTime, while masters, workers and load grow together.
 	weakRate = 1000
 	weakTime = 10 * time.Second
-	// idleTime is for how long an idle worker's commands are counted.
+	// idleTime is how long an idle worker's commands are counted.
 	idleTime = 10 * time.Second
 )
 
-// clusterBench measures the cost of a notification on Redis Cluster, with servers of its own: at
-// full speed on one server and on several masters with one worker, and while masters, workers and
-// load grow together, when the cost has to stay constant.
+// clusterBench measures the cost of a notification on a Redis Cluster that it starts: at full speed
+// with one worker, on one server and on several masters; and while masters, workers and load grow
+// together, where the cost should stay constant.
 func clusterBench(ctx context.Context, r *run) (map[string]any, error) {
 	standIn, err := startStandIns(ctx, 0, "")
 	if err != nil {
@@ -75,7 +75,7 @@ func clusterBench(ctx context.Context, r *run) (map[string]any, error) {
 	return map[string]any{"single": single, "masters": masters, "weak": weak, "idle_commands_per_s": idle}, nil
 }
 
-// medians are of each figure.
+// medians returns the median of each figure.
 func medians(all []map[string]float64) map[string]float64 {
 	of := map[string]float64{}
 	for name := range all[0] {
@@ -96,16 +96,16 @@ type load struct {
 	Shards  int
 	First   int // the number of the first notification
 	N       int
-	Rate    int // a second; 0 for all of them before the work begins
+	Rate    int // notifications enqueued a second; 0 enqueues all before the work begins
 	Workers int
-	Idle    time.Duration // how long it does nothing after its start, and N is 0
+	Idle    time.Duration // with N = 0: how long the process idles after its start
 	APNs    apns.Config
 }
 
-// loadCommand is how this program is started to carry a load.
+// loadCommand is the argument that starts this program as the process of a load.
 const loadCommand = "load"
 
-// carryLoad reads a load from standard input, and prints the lap that its work took.
+// carryLoad reads a load from standard input, and prints the lap of its work.
 func carryLoad(ctx context.Context) error {
 	var l load
 	if err := json.NewDecoder(os.Stdin).Decode(&l); err != nil {
@@ -176,8 +176,8 @@ func carryLoad(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(lap{Time: took, Worker: after - before})
 }
 
-// playOnCluster makes each worker send n notifications at the rate on a Cluster of that many
-// masters, 0 for a single Redis. It returns the cost of each notification.
+// playOnCluster makes each worker send n notifications at the rate, on a Cluster with that many
+// masters or, for 0, on a single Redis. It returns the cost of each notification.
 func playOnCluster(ctx context.Context, masters, workers, shards, n, rate int, to apns.Config) (map[string]float64, error) {
 	c, err := startServers(ctx, masters)
 	if err != nil {
@@ -224,7 +224,7 @@ func playOnCluster(ctx context.Context, masters, workers, shards, n, rate int, t
 	}, nil
 }
 
-// idleOnCluster is how many commands an idle worker makes a second on three masters with 8
+// idleOnCluster returns how many commands a second an idle worker makes on three masters with 8
 // shards.
 func idleOnCluster(ctx context.Context, to apns.Config) (float64, error) {
 	c, err := startServers(ctx, 3)
@@ -254,7 +254,7 @@ func idleOnCluster(ctx context.Context, to apns.Config) (float64, error) {
 	return float64(total) / idleTime.Seconds(), <-done
 }
 
-// servers are Redis servers of the bench's own.
+// servers are Redis servers that the bench has started.
 type servers struct {
 	dir     string
 	hosts   []string
@@ -272,7 +272,7 @@ func (s *servers) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// startServers starts a Cluster of so many masters, or a single Redis for 0.
+// startServers starts a Cluster with that many masters or, for 0, a single Redis.
 func startServers(ctx context.Context, masters int) (s *servers, err error) {
 	s = new(servers)
 	defer func() {
@@ -299,7 +299,7 @@ func (s *servers) start(ctx context.Context, i int, cluster bool) error {
 	if err != nil {
 		return err
 	}
-	port := free.Addr().(*net.TCPAddr).Port%20000 + 20000 // the bus takes 10,000 more
+	port := free.Addr().(*net.TCPAddr).Port%20000 + 20000 // the bus has this port plus 10,000
 	free.Close()
 	args := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--dbfilename", fmt.Sprint(i, ".rdb")}
 	if cluster {
@@ -315,7 +315,7 @@ func (s *servers) start(ctx context.Context, i int, cluster bool) error {
 	return until(ctx, func() error { return client.Ping(ctx).Err() })
 }
 
-// join makes one Cluster of the servers, each with its share of the slots.
+// join makes the servers one Cluster, each with an equal part of the hash slots.
 func (s *servers) join(ctx context.Context) error {
 	n := len(s.clients)
 	for i, c := range s.clients {
@@ -335,7 +335,7 @@ func (s *servers) join(ctx context.Context) error {
 		err := until(ctx, func() error {
 			info, err := c.ClusterInfo(ctx).Result()
 			if err == nil && (!strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))) {
-				err = fmt.Errorf("the Cluster is not whole: %s", info)
+				err = fmt.Errorf("the Cluster is not complete: %s", info)
 			}
 			return err
 		})
@@ -358,8 +358,8 @@ func until(ctx context.Context, well func() error) error {
 	}
 }
 
-// stats are each server's CPU time in s, how many scripts and transactions it was sent, and
-// how often it has read from a connection.
+// stats returns each server's CPU time in s, and the numbers of scripts and transactions that it
+// has received and of reads from connections.
 func (s *servers) stats(ctx context.Context) ([]map[string]float64, error) {
 	all := make([]map[string]float64, len(s.clients))
 	for i, c := range s.clients {

@@ -19,7 +19,7 @@ import (
 	"github.com/pushpace/pushpace/providers/apns"
 )
 
-// A contender enqueues one notification after the other, and works them off.
+// A contender enqueues notifications one by one, and after start works them off.
 type contender struct {
 	enqueue func(ctx context.Context, i int) error
 	start   func() error
@@ -31,13 +31,13 @@ var contenders = map[string]func(ctx context.Context, t turn) (*contender, error
 	"ours": oursContender, "quiet": quietContender, "stock": stockContender, "acknowledged": acknowledgedContender,
 }
 
-// acknowledgedContender is pushpace with writes that a replica confirms before the answer.
+// acknowledgedContender returns pushpace with writes that a replica confirms before the answer.
 func acknowledgedContender(ctx context.Context, t turn) (*contender, error) {
 	t.Acknowledged = 1
 	return oursContender(ctx, t)
 }
 
-// contestantCommand is how this program is started to take one turn.
+// contestantCommand is the argument that starts this program as a contestant's turn.
 const contestantCommand = "contestant"
 
 // takeTurn reads a turn from standard input, takes it, and prints the result.
@@ -53,7 +53,7 @@ func takeTurn(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(got)
 }
 
-// gcPercent is serve's, and every contestant has it.
+// gcPercent is the GC setting of `pushpace serve`; every contestant uses it.
 const gcPercent = 150
 
 func (t turn) take(ctx context.Context) (result, error) {
@@ -98,7 +98,7 @@ func (t turn) take(ctx context.Context) (result, error) {
 	got.PeakMB = peakMB()
 	c.stop()
 	if delivered := c.count.delivered.Load(); delivered != int64(t.N) {
-		return got, fmt.Errorf("%d of %d were delivered", delivered, t.N)
+		return got, fmt.Errorf("only %d of %d notifications were delivered", delivered, t.N)
 	}
 	return got, nil
 }
@@ -126,12 +126,12 @@ func (t turn) startProfile() (end func() error, err error) {
 	}, nil
 }
 
-// oursContender is pushpace whole.
+// oursContender returns the complete pushpace.
 func oursContender(ctx context.Context, t turn) (*contender, error) {
 	return t.limited(ctx, config.Limits{Default: dispatchPolicy})
 }
 
-// limited is pushpace with these limits.
+// limited returns pushpace with these limits.
 func (t turn) limited(ctx context.Context, limited config.Limits) (*contender, error) {
 	sender, err := apns.New(t.APNs)
 	if err != nil {
@@ -159,7 +159,7 @@ func (t turn) limited(ctx context.Context, limited config.Limits) (*contender, e
 
 func (t turn) users() int { return max(1, t.N/perUser) }
 
-// stockContender is a plain composition of asynq, the published window and apns2.
+// stockContender returns a plain composition of asynq, the published window and apns2.
 func stockContender(_ context.Context, t turn) (*contender, error) {
 	apns, err := newStockClient(t.APNs)
 	if err != nil {
@@ -193,7 +193,7 @@ func stockContender(_ context.Context, t turn) (*contender, error) {
 	}), nil
 }
 
-// A stockJob is the payload of the stock composition, with the content of our notification.
+// A stockJob is the payload of the stock composition, with the same content as our notification.
 type stockJob struct {
 	ID    string `json:"id"`
 	User  string `json:"user"`
@@ -203,7 +203,7 @@ type stockJob struct {
 	Order string `json:"order"`
 }
 
-// asynqContender is one asynq server with the handler.
+// asynqContender returns one asynq server with the handler.
 func asynqContender(t turn, client *redis.Client, handle asynq.HandlerFunc) *contender {
 	tasks := asynq.NewClientFromRedisClient(client)
 	server := newStockServer(client, t.Prefix)

@@ -13,11 +13,10 @@ import (
 
 const (
 	dispatchNotifications = 20_000
-	// dispatchRounds is how many there are at least. A turn is over in two
-	// seconds, and a machine that others use has moods that last as long; each
-	// contestant comes in each place, in turn.
+	// dispatchRounds is the least number of rounds. A turn takes two seconds, and the load of a
+	// shared machine changes as fast; so the order of the contestants rotates.
 	dispatchRounds = 9
-	// perUser is how many of a round's notifications one user gets.
+	// perUser is the number of a round's notifications for one user.
 	perUser = 5
 	// turnLimit bounds one contestant's turn.
 	turnLimit = 5 * time.Minute
@@ -28,7 +27,7 @@ var dispatchPolicy = throttle.Policy{Rates: []throttle.Rate{
 	{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour},
 }}
 
-// A turn is the order to a contestant in a process of its own.
+// A turn is the order to a contestant, which runs in a new process.
 type turn struct {
 	stage
 	Contestant string
@@ -47,8 +46,8 @@ type result struct {
 // Redis.
 type lap struct{ Time, Worker, Redis time.Duration }
 
-// dispatchBench has every contestant enqueue all of a round before it works
-// them off, which alone counts for the rate; CPU time counts both.
+// dispatchBench makes every contestant first enqueue all notifications of a round, then work them
+// off. The rate is that of the second part; CPU time counts both.
 func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 	s, err := r.openStage(ctx)
 	if err != nil {
@@ -151,7 +150,7 @@ func (s samples) figures(names []string) map[string]any {
 
 func rate(n int, l lap) float64 { return math.Round(float64(n) / l.Time.Seconds()) }
 
-// play runs one contestant's turn in a process of its own, and clears up.
+// play runs one contestant's turn in a new process, and removes its keys.
 func (s stage) play(ctx context.Context, t turn) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, turnLimit)
 	defer cancel()
@@ -163,7 +162,7 @@ func (s stage) play(ctx context.Context, t turn) (result, error) {
 	return got, nil
 }
 
-// round answers x to that many decimal places.
+// round rounds x to that many decimal places.
 func round(x float64, places int) float64 {
 	scale := math.Pow10(places)
 	return math.Round(x*scale) / scale

@@ -18,10 +18,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/published"
 )
 
-// The figure's arrivals come by chance, at twice the rate that is allowed.
+// The figure's arrivals come at random times, at twice the allowed rate.
 const (
 	arriveFor   = 5 * time.Minute
-	arriveEvery = 50 * time.Millisecond // in the mean
+	arriveEvery = 50 * time.Millisecond // on average
 )
 
 var figureRate = throttle.Rate{Count: 600, Period: time.Minute}
@@ -38,7 +38,7 @@ func figureBench(ctx context.Context, r *run) (map[string]any, error) {
 	if r.svg == "" {
 		return nil, errors.New("figure: want -svg FILE")
 	}
-	began := time.Unix(1_800_000_000, 0).UTC() // a border of the clock's minutes
+	began := time.Unix(1_800_000_000, 0).UTC() // the start of a minute
 	var arrivals []time.Duration
 	random := rand.New(rand.NewPCG(1, 2))
 	for at := time.Duration(0); at < arriveFor; at += time.Duration(random.ExpFloat64() * float64(arriveEvery)) {
@@ -67,7 +67,7 @@ func figureBench(ctx context.Context, r *run) (map[string]any, error) {
 	return figures, os.WriteFile(r.svg, drawFigure(arrivals, rows), 0o644)
 }
 
-// figureRows are the limiters, without any history.
+// figureRows returns a row for each limiter, before the first arrival.
 func figureRows(ctx context.Context, began time.Time) ([]*row, func(), error) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -145,7 +145,7 @@ func figureRows(ctx context.Context, began time.Time) ([]*row, func(), error) {
 	return rows, func() { _ = rolling.Close(); stop() }, nil
 }
 
-// mostIn returns the most admissions within any period.
+// mostIn returns the largest number of admissions within any period.
 func mostIn(admitted []time.Duration) int {
 	most, from := 0, 0
 	for i, at := range admitted {
@@ -159,7 +159,7 @@ func mostIn(admitted []time.Duration) int {
 
 // Measures of the figure, in px.
 const (
-	parts    = 160 // of its time
+	parts    = 160 // number of bars over arriveFor
 	partWide = 4
 	barHigh  = 36
 	bandHigh = 52
@@ -212,7 +212,7 @@ func drawFigure(arrivals []time.Duration, rows []*row) []byte {
 	return b.Bytes()
 }
 
-// inParts counts the instants by the parts of the figure's time.
+// inParts counts the instants in each part of arriveFor.
 func inParts(instants []time.Duration) []int {
 	counts := make([]int, parts)
 	for _, at := range instants {

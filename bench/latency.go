@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// latencySamples is how many are timed at least, one at a time.
+	// latencySamples is the least number of notifications that are timed, one at a time.
 	latencySamples = 200
-	// latencyBulk is how many bulk ones wait when a round begins.
+	// latencyBulk is the number of bulk notifications that wait when a round begins.
 	latencyBulk = 120_000
-	// bulkRounds is how many there are at least, with and without others beside.
+	// bulkRounds is the least number of rounds, both with and without critical notifications.
 	bulkRounds = 3
 	// idleTTL is how long the commands of an idle program are counted.
 	idleTTL = 30 * time.Second
@@ -35,30 +35,30 @@ const (
 	arrivalLimit = time.Minute
 )
 
-// deferralGap is longer than a delivery waits in the process, so that the second notification
-// returns to the queue.
+// deferralGap is longer than a delivery may wait in the worker's process, so that the second
+// notification returns to the queue.
 const deferralGap = 4 * time.Second
 
-// latencyCategories are an exempt one, one with a gap, and one that no limit holds up.
+// latencyCategories are an exempt category, a category with a gap, and one without limits.
 var latencyCategories = map[string]any{
 	"code":   map[string]any{"exempt": true},
 	"paced":  map[string]any{"min_gap": deferralGap.String()},
 	"orders": map[string]any{},
 }
 
-// A delayBench times single notifications from the Producer's call until the
-// stand-in takes them, which answers after its latency.
+// A delayBench times single notifications from the Producer's call until the stand-in receives
+// them. The stand-in answers after its latency.
 type delayBench struct {
 	stage
 	program  program
 	standIn  *standIns
 	producer *push.Producer
 	random   *rand.Rand
-	n        int // of notifications so far
+	n        int // notifications so far
 }
 
-// latencyBench times notifications through the program as it is run: while it has
-// nothing else to do, while bulk ones leave, and such that wait for a slot.
+// latencyBench times notifications through the built program: while it is idle, while it sends bulk
+// notifications, and notifications that wait for a slot.
 func latencyBench(ctx context.Context, r *run) (figures map[string]any, err error) {
 	figures = map[string]any{}
 	for _, latency := range []time.Duration{0, 50 * time.Millisecond} {
@@ -69,7 +69,7 @@ func latencyBench(ctx context.Context, r *run) (figures map[string]any, err erro
 	return figures, nil
 }
 
-// latency adds the figures with stand-ins that take so long.
+// latency adds the figures with stand-ins of that latency.
 func (r *run) latency(ctx context.Context, latency time.Duration, figures map[string]any) (err error) {
 	s, err := r.openStage(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (b *delayBench) calm(ctx context.Context, figures map[string]any) error {
 		return err
 	}
 	defer func() { _ = stop() }()
-	if _, err := b.timed(ctx, 1, nil); err != nil { // until it runs
+	if _, err := b.timed(ctx, 1, nil); err != nil { // until the program runs
 		return err
 	}
 	idle, err := b.timed(ctx, latencySamples, nil)
@@ -140,8 +140,8 @@ func (b *delayBench) calm(ctx context.Context, figures map[string]any) error {
 	return nil
 }
 
-// besideBulk times critical notifications beside bulk ones, and measures the rate of the bulk
-// ones with and without them.
+// besideBulk times critical notifications while bulk ones are sent, and measures the bulk rate with
+// and without critical notifications.
 func (b *delayBench) besideBulk(ctx context.Context, name string, n int) (map[string]any, error) {
 	var delays, beside, alone []float64
 	for len(beside) < bulkRounds || len(delays) < latencySamples {
@@ -160,12 +160,12 @@ func (b *delayBench) besideBulk(ctx context.Context, name string, n int) (map[st
 	}
 	figures := percentiles(name, delays)
 	figures["bulk_per_s"], figures["bulk_alone_per_s"] = math.Round(median(beside)), math.Round(median(alone))
-	fmt.Fprintf(os.Stderr, "%-17s %.0f bulk ones a second beside them, %.0f alone\n", "", median(beside), median(alone))
+	fmt.Fprintf(os.Stderr, "%-17s bulk notifications a second: %.0f with critical ones, %.0f alone\n", "", median(beside), median(alone))
 	return figures, nil
 }
 
-// bulk sends n bulk notifications, and times critical ones meanwhile. It returns the delays in ms
-// and the bulk rate a second.
+// bulk sends n bulk notifications, and if critical is true, times critical ones meanwhile. It
+// returns their delays in ms, and the bulk rate a second.
 func (b *delayBench) bulk(ctx context.Context, n int, critical bool) (delays []float64, rate float64, err error) {
 	defer b.clear()
 	err = each(ctx, enqueuers, n, func(ctx context.Context, i int) error {
@@ -186,7 +186,7 @@ func (b *delayBench) bulk(ctx context.Context, n int, critical bool) (delays []f
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	// left waits until this percentage has been sent, and returns when.
+	// left waits until that percentage has been sent; it returns the time and the number sent
 	left := func(ctx context.Context, percent int) (time.Time, int64, error) {
 		for {
 			now, err := b.standIn.usage()
@@ -226,8 +226,8 @@ func (b *delayBench) bulk(ctx context.Context, n int, critical bool) (delays []f
 	return delays, float64(last-first-int64(len(delays))) / ended.Sub(began).Seconds(), nil
 }
 
-// timed enqueues critical ones, one at a time, until there are n of them or it is
-// over, and returns their delays in ms.
+// timed enqueues critical notifications, one at a time, until there are n or over is true, and
+// returns their delays in ms.
 func (b *delayBench) timed(ctx context.Context, n int, over *atomic.Bool) ([]float64, error) {
 	called := map[string]time.Time{}
 	for len(called) < n && (over == nil || !over.Load()) {
@@ -244,8 +244,8 @@ func (b *delayBench) timed(ctx context.Context, n int, over *atomic.Bool) ([]flo
 	return b.delays(ctx, called)
 }
 
-// deferred enqueues pairs, each with a second notification that waits for its slot. It returns in
-// ms how late the second ones came.
+// deferred enqueues pairs of notifications. The second one of each pair waits for its slot; deferred
+// returns how many ms after its slot each was received.
 func (b *delayBench) deferred(ctx context.Context) ([]float64, error) {
 	firsts, seconds := map[string]string{}, map[string]string{} // user by ID
 	for range latencySamples {
@@ -300,7 +300,7 @@ func (b *delayBench) next(category string) *push.Notification {
 	return one
 }
 
-// pause lies between one and the next.
+// pause waits 100 to 300 ms between two notifications.
 func (b *delayBench) pause(ctx context.Context) error {
 	select {
 	case <-time.After(100*time.Millisecond + time.Duration(b.random.Int64N(int64(200*time.Millisecond)))):
@@ -310,7 +310,7 @@ func (b *delayBench) pause(ctx context.Context) error {
 	}
 }
 
-// delays returns how much later than its instant each was taken, in ms.
+// delays returns how many ms after its instant in from, by ID, each notification was received.
 func (b *delayBench) delays(ctx context.Context, from map[string]time.Time) ([]float64, error) {
 	if err := b.arrived(ctx, slices.Collect(maps.Keys(from))); err != nil {
 		return nil, err
@@ -326,7 +326,7 @@ func (b *delayBench) delays(ctx context.Context, from map[string]time.Time) ([]f
 	return delays, nil
 }
 
-// arrived waits until the stand-in has taken all of these IDs.
+// arrived waits until the stand-in has received all missing IDs.
 func (b *delayBench) arrived(ctx context.Context, missing []string) error {
 	for deadline := time.Now().Add(arrivalLimit); ; {
 		taken, err := b.standIn.ledger()
@@ -338,7 +338,7 @@ func (b *delayBench) arrived(ctx context.Context, missing []string) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d notifications have not arrived, among them %s", len(missing), missing[0])
+			return fmt.Errorf("%d notifications have not arrived, for example %s", len(missing), missing[0])
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
@@ -348,12 +348,12 @@ func (b *delayBench) arrived(ctx context.Context, missing []string) error {
 	}
 }
 
-// commands counts the commands to the stage's Redis for this time; a script counts as one.
+// commands counts the commands to the stage's Redis during that time; a script counts as one.
 func (b *delayBench) commands(ctx context.Context, long time.Duration) (n int, err error) {
 	return commands(ctx, b.Redis, b.DB, long)
 }
 
-// commands counts the commands to one database of a server for this time.
+// commands counts the commands to one database of a server during that time.
 func commands(ctx context.Context, addr string, db int, long time.Duration) (n int, err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -367,7 +367,7 @@ func commands(ctx context.Context, addr string, db int, long time.Duration) (n i
 	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
 		return 0, err
 	}
-	// +1339518083.107412 [15 127.0.0.1:60866] "keys" "*"; a script's own say lua
+	// +1339518083.107412 [15 127.0.0.1:60866] "keys" "*"; in commands of a script lua is the address
 	ours, scripts := fmt.Sprintf(" [%d ", db), fmt.Sprintf(" [%d lua]", db)
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20)
@@ -382,7 +382,7 @@ func commands(ctx context.Context, addr string, db int, long time.Duration) (n i
 	return n, nil
 }
 
-// percentiles are the figures of delays in ms.
+// percentiles returns and prints the figures of delays in ms.
 func percentiles(name string, delays []float64) map[string]any {
 	slices.Sort(delays)
 	at := func(percent int) float64 { return round(delays[(len(delays)-1)*percent/100], 2) }

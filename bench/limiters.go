@@ -18,8 +18,8 @@ import (
 // wide allows more than a contestant can request, so that every check is granted.
 var wide = throttle.Rate{Count: 1_000_000, Period: 5 * time.Second}
 
-// limitersBench compares the algorithms of throttle/meter with redis_rate: with many keys,
-// and with one hot key. It also measures the memory of a key.
+// limitersBench compares the algorithms of throttle/meter with redis_rate, on many keys and on one
+// hot key. It also measures the memory of a key.
 func limitersBench(ctx context.Context, r *run) (map[string]any, error) {
 	names := []string{"redis_rate"}
 	for _, a := range meters.Algorithms {
@@ -74,8 +74,8 @@ func (r *run) compareLimiters(ctx context.Context, goroutines int, hot bool, nam
 	return r.interleave(ctx, goroutines, 1000, names, contestants)
 }
 
-// limiter returns the named contestant and a function that closes it. Ours shares pipelines, as
-// in a worker.
+// limiter returns the named contestant and a function that closes it. Our limiters share pipelines,
+// as in a worker.
 func (r *run) limiter(name string, goroutines int, rate throttle.Rate) (contestant, func(), error) {
 	client := r.client(goroutines)
 	stop := func() { _ = client.Close() }
@@ -108,8 +108,8 @@ func granted(err error, yes bool) error {
 	return err
 }
 
-// limiterBytes measures the memory of one key in Redis, after requests over more than a period,
-// so that each cell of a window has counted some.
+// limiterBytes measures the memory of one key in Redis, after requests over more than a period, so
+// that no cell of a window is empty.
 func (r *run) limiterBytes(ctx context.Context, name string) (int64, error) {
 	defer r.clean()
 	check, stop, err := r.limiter(name, 1, throttle.Rate{Count: 1000, Period: time.Second})
@@ -133,7 +133,7 @@ func (r *run) limiterBytes(ctx context.Context, name string) (int64, error) {
 	var sum int64
 	for _, key := range keys {
 		bytes, err := r.admin.MemoryUsage(ctx, key, 0).Result()
-		if err != nil && !errors.Is(err, redis.Nil) { // it has just expired
+		if err != nil && !errors.Is(err, redis.Nil) { // Nil: the key has just expired
 			return 0, err
 		}
 		sum += bytes

@@ -1,14 +1,13 @@
-// Command bench compares pushpace with compositions of other libraries. It is a
-// module of its own, so that the other libraries stay out of pushpace's go.mod.
+// Command bench compares pushpace with compositions of other libraries. It has its own module, so
+// that these libraries stay out of pushpace's go.mod.
 //
 //	go -C bench run . NAME -redis 127.0.0.1:6379 -json
 //
-// The benches are api, backlog, dispatch, latency, limiters, quiet and throttle, and
-// without Redis: send, cluster, and figure, which draws the picture of
-// docs/limiters.md.
+// The benches are api, backlog, dispatch, latency, limiters, quiet and throttle. These need no
+// running Redis: send, cluster, and figure, which draws the picture of docs/limiters.md.
 //
-// Contestants take turns in one run; a figure is the median of its rounds. Keys
-// are made under a prefix of the run's own and removed at its end.
+// Contestants take turns in one run; a figure is the median of its rounds. Each run has its own key
+// prefix, and removes its keys at its end.
 package main
 
 import (
@@ -38,8 +37,8 @@ type run struct {
 	addr   string
 	rounds int
 	prefix string
-	admin  *redis.Client // nil where a bench that needs none finds no Redis
-	redis  string        // its version
+	admin  *redis.Client // nil if there is no Redis and the bench needs none
+	redis  string        // version of that Redis
 
 	n       int    // notifications a round; 0 for the bench's own number
 	profile string // path prefix of the profiles of an extra round; empty for none
@@ -106,7 +105,7 @@ func benchmark(args []string) error {
 	return out.Encode(figures)
 }
 
-// connect reaches the Redis.
+// connect connects to the Redis at addr.
 func (r *run) connect(ctx context.Context) error {
 	// go-redis logs every failed try to the terminal.
 	probe, err := net.DialTimeout("tcp", r.addr, 5*time.Second)
@@ -172,7 +171,7 @@ func commit() string {
 	return strings.TrimSpace(string(out))
 }
 
-// median answers the middle one of the samples.
+// median returns the median of the samples.
 func median(samples []float64) float64 {
 	s := slices.Sorted(slices.Values(samples))
 	if len(s)%2 == 1 {

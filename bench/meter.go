@@ -40,8 +40,7 @@ func (m *meter) lap(ctx context.Context) (lap, error) {
 	return lap{m.at.Sub(before.at), m.cpu - before.cpu, m.server - before.server}, nil
 }
 
-// peakMB returns the most resident memory that this process had, in MB; 0 where there is
-// no Linux.
+// peakMB returns this process's peak of resident memory in MB; 0 on systems other than Linux.
 func peakMB() float64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -57,14 +56,14 @@ func peakMB() float64 {
 	return 0
 }
 
-// cpuTime answers the CPU time that this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
-// redisTime answers the CPU time that Redis has used.
+// redisTime returns the CPU time that Redis has used.
 func redisTime(ctx context.Context, client *redis.Client) (time.Duration, error) {
 	info, err := client.Info(ctx, "cpu").Result()
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 // modulePath is the module of the measured program.
 const modulePath = "github.com/pushpace/pushpace"
 
-// A program is pushpace's own, as an operator runs it.
+// A program is the built pushpace, as an operator runs it.
 type program struct {
 	path, config string
 }
 
-// buildProgram builds it into the folder, with a configuration of defaults but for
-// where things are and the limits of these categories.
+// buildProgram builds the program into the folder. Its configuration sets only addresses, paths
+// and the limits of the categories.
 func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, categories any) (program, error) {
 	p := program{filepath.Join(dir, "pushpace"), filepath.Join(dir, "config.json")}
 	found, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", modulePath).Output()
 	if err != nil {
-		return p, fmt.Errorf("find %s, as its bench: %w", modulePath, err)
+		return p, fmt.Errorf("find the module %s, to build pushpace: %w", modulePath, err)
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", p.path, "./cmd/pushpace")
 	build.Dir = strings.TrimSpace(string(found))
@@ -45,14 +45,14 @@ func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, ca
 		}}},
 		"log": map[string]any{"level": "error"},
 	}
-	text, err := json.Marshal(config) // which is YAML
+	text, err := json.Marshal(config) // JSON is valid YAML
 	if err != nil {
 		return p, err
 	}
 	return p, os.WriteFile(p.config, text, 0o600)
 }
 
-// serve runs it until stop is called, which waits for its end.
+// serve runs the program until stop, which waits for its end.
 func (p program) serve(ctx context.Context) (stop func() error, err error) {
 	ctx, kill := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, p.path, "serve", "--config", p.config)

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// openingUsers is how many users have one notification each that quiet hours hold.
+	// openingUsers is the number of users; quiet hours hold one notification of each.
 	openingUsers = 100_000
-	// openingSpread is by how much later each user's quiet hours may end.
+	// openingSpread is the largest delay of the end of a user's quiet hours.
 	openingSpread = time.Minute
-	// openingAhead is how long before the end of the quiet hours they are accepted at least.
+	// openingAhead is the shortest time between the last acceptance and the end of quiet hours.
 	openingAhead = 2 * time.Minute
-	// openingLimit bounds all of it.
+	// openingLimit bounds the measurement of the opening.
 	openingLimit = 15 * time.Minute
 )
 
@@ -46,7 +46,7 @@ func quietBench(ctx context.Context, r *run) (map[string]any, error) {
 	return map[string]any{"open_over_none": over, "opening": opening}, nil
 }
 
-// openOverNone is dispatch's rate with quiet hours that are open over that without any.
+// openOverNone returns the ratio of two dispatch rates: outside quiet hours, and without any.
 func openOverNone(ctx context.Context, r *run, s stage) (float64, error) {
 	standIn, err := startStandIns(ctx, 0, "")
 	if err != nil {
@@ -68,7 +68,7 @@ func openOverNone(ctx context.Context, r *run, s stage) (float64, error) {
 	return round(median(samples["quiet"]["rate"])/median(samples["ours"]["rate"]), 3), nil
 }
 
-// quietContender is pushpace with quiet hours that are hours away.
+// quietContender returns pushpace with quiet hours that begin in ten hours.
 func quietContender(ctx context.Context, t turn) (*contender, error) {
 	now := time.Now().UTC()
 	limited := config.Limits{Default: dispatchPolicy, TimeZone: "UTC"}
@@ -76,7 +76,7 @@ func quietContender(ctx context.Context, t turn) (*contender, error) {
 	return t.limited(ctx, limited)
 }
 
-// quietWindow is quiet hours of every day from one instant's minute to another's, in UTC.
+// quietWindow returns daily quiet hours in UTC, from the minute of from to the minute of upto.
 func quietWindow(from, upto time.Time) quiet.Hours {
 	hours, err := quiet.ParseHours([]string{from.Format("15:04") + "-" + upto.Format("15:04")})
 	if err != nil {
@@ -85,7 +85,7 @@ func quietWindow(from, upto time.Time) quiet.Hours {
 	return hours
 }
 
-// opening has all the users' quiet hours end.
+// opening measures the pushes when the quiet hours of all users end.
 func opening(ctx context.Context, s stage, users int) (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, openingLimit)
 	defer cancel()
@@ -117,14 +117,14 @@ func opening(ctx context.Context, s stage, users int) (map[string]any, error) {
 	for _, p := range sent.all {
 		second := int(p.At.Sub(ends) / time.Second)
 		if p.At.Before(ends) {
-			return nil, fmt.Errorf("one left %s before the end of the quiet hours", ends.Sub(p.At))
+			return nil, fmt.Errorf("a push was sent %s before the end of the quiet hours", ends.Sub(p.At))
 		}
 		seconds[second]++
 		busiest = max(busiest, seconds[second])
 		late = append(late, p.At.Sub(ends).Seconds())
 	}
 	slices.Sort(late)
-	fmt.Fprintf(os.Stderr, "opening: %d accepted %s before; the busiest second has %d, the last leaves after %.1f s\n",
+	fmt.Fprintf(os.Stderr, "opening: %d accepted %s before; %d pushes in the busiest second, the last after %.1f s\n",
 		users, ends.Sub(accepted).Round(time.Second), busiest, late[len(late)-1])
 	return map[string]any{
 		"users": users, "busiest_over_mean": round(float64(busiest)*openingSpread.Seconds()/float64(users), 3),

@@ -29,9 +29,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// sendBench compares the senders with the SDKs that they are built on, against stand-ins in
-// another process; Web Push has no SDK to compare with. Every contestant composes each of
-// its pushes, and sends one before it is measured.
+// sendBench compares the senders with the SDKs that they are built on, against stand-ins in a
+// second process; Web Push has no SDK to compare with. Every contestant renders each of its
+// pushes, and sends one push before the measurement.
 func sendBench(ctx context.Context, r *run) (map[string]any, error) {
 	figures := map[string]any{"apns": map[string]any{}, "fcm": map[string]any{}, "webpush": map[string]any{}}
 	for _, latency := range []time.Duration{0, 50 * time.Millisecond} {
@@ -46,7 +46,7 @@ func sendBench(ctx context.Context, r *run) (map[string]any, error) {
 	return figures, nil
 }
 
-// compareSenders adds the figures of one latency, and returns the stand-ins' usage.
+// compareSenders adds the figures for one latency of the stand-ins, and returns their usage.
 func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures map[string]any) (used usage, err error) {
 	s, err := startStandIns(ctx, latency, "")
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures
 	return usage{after.CPU - before.CPU, after.Pushes - before.Pushes}, err
 }
 
-// devices is how many each contestant sends to.
+// devices is the number of devices that each contestant sends to.
 const devices = 1024
 
 // tokens returns the devices' tokens.
@@ -132,8 +132,8 @@ func tokens(form string) []string {
 	return all
 }
 
-// turns lets the contestants send in turns, and answers the median of each in
-// pushes per second.
+// turns makes the contestants send in turns, and returns each one's median rate in pushes per
+// second.
 func (r *run) turns(ctx context.Context, inFlight int, tokens, names []string, contestants map[string]contestant) (map[string]float64, error) {
 	for _, name := range names { // a cold client would open a connection for each push
 		if err := contestants[name](ctx, tokens[0], next.Add(1)); err != nil {
@@ -148,7 +148,7 @@ func (r *run) turns(ctx context.Context, inFlight int, tokens, names []string, c
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			if round > 0 { // the first one warms up
+			if round > 0 { // the first round warms up
 				samples[name] = append(samples[name], rate)
 			}
 		}
@@ -213,7 +213,7 @@ func bareFCM(ctx context.Context, c fcm.Config) (contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without the bound net/http opens about one connection for each push at once.
+	// Without MaxConnsPerHost net/http opens about one connection for each push in flight.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxConnsPerHost: 4}
 	tokens := account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: transport}))
 	app, err := firebase.NewApp(ctx, &firebase.Config{ProjectID: "pushpace-test"}, option.WithEndpoint(c.Endpoint+"/v1"),

@@ -17,17 +17,17 @@ type stage struct {
 	Redis  string
 	DB     int
 	Prefix string
-	Hosts  []string // of a Cluster; nil for the one Redis
+	Hosts  []string // of a Cluster; nil for the single Redis
 	// Acknowledged is the number of replicas that confirm each write.
 	Acknowledged int
 	Shards       int // 0 for the default
 }
 
-// databases is how many a Redis has when nothing else is configured.
+// databases is a Redis's default number of databases.
 const databases = 16
 
-// openStage picks an empty database from 15 down to 1. If there is none, it takes database 0, and
-// returns an error if pushpace's queues there are in use.
+// openStage picks the first empty database from 15 down to 1. If none is empty, it takes database
+// 0, and returns an error if pushpace's queues there are in use.
 func (r *run) openStage(ctx context.Context) (stage, error) {
 	for db := databases - 1; db > 0; db-- {
 		s := stage{Redis: r.addr, DB: db, Prefix: r.prefix}
@@ -59,12 +59,12 @@ func (s stage) vacant(ctx context.Context) error {
 	for _, queue := range shard.Queues {
 		for _, server := range servers {
 			if server.Queues[queue] > 0 {
-				return fmt.Errorf("redis %s: a worker is at queue %s: stop it, or use another Redis", s.Redis, queue)
+				return fmt.Errorf("redis %s: a worker uses the queue %s: stop the worker, or use another Redis", s.Redis, queue)
 			}
 		}
 		for _, n := range sum[queue] {
 			if n > 0 {
-				return fmt.Errorf("redis %s: queue %s is not empty: use another Redis", s.Redis, queue)
+				return fmt.Errorf("redis %s: the queue %s is not empty: use another Redis", s.Redis, queue)
 			}
 		}
 	}

@@ -25,8 +25,7 @@ import (
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 )
 
-// standInCommand is how this program is started to be the stand-ins of another
-// run of itself.
+// standInCommand is the argument that starts this program as the process of the stand-ins.
 const standInCommand = "stand-ins"
 
 // ledgerFile holds the entries of the watched notifications.
@@ -39,18 +38,18 @@ type introduction struct {
 	WebPush webpush.Config
 }
 
-// A usage is the CPU time that the stand-ins have used.
+// A usage is the stand-ins' CPU time, and the number of pushes that they have received.
 type usage struct {
 	CPU    time.Duration
 	Pushes int64
 }
 
-// serveStandIns is the process of the stand-ins. It answers each line of its
-// input with its usage, and ends with its input.
+// serveStandIns is the process of the stand-ins. It answers each line of its input with the usage,
+// and ends with its input.
 func serveStandIns(args []string) error {
 	flags := flag.NewFlagSet(standInCommand, flag.ContinueOnError)
 	latency := flags.Duration("latency", 0, "of every answer")
-	watched := flags.String("watched", "", "begins the IDs of those whose entries are written to ledger.jsonl")
+	watched := flags.String("watched", "", "prefix of the IDs of notifications whose arrival is written to ledger.jsonl")
 	dir := flags.String("dir", "", "for the credentials")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -110,7 +109,7 @@ func serveStandIns(args []string) error {
 	return nil
 }
 
-// standIns are the stand-ins in a process of their own.
+// standIns are the stand-ins, which run in a second process.
 type standIns struct {
 	introduction
 	process *exec.Cmd
@@ -119,8 +118,8 @@ type standIns struct {
 	dir     string
 }
 
-// startStandIns starts stand-ins that record the arrival of notifications with the ID prefix
-// watched; of none if it is empty.
+// startStandIns starts stand-ins that record the arrival of each notification whose ID has the
+// prefix watched; with an empty prefix they record nothing.
 func startStandIns(ctx context.Context, latency time.Duration, watched string) (*standIns, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *standIns) usage() (u usage, err error) {
 	return u, err
 }
 
-// ledger returns when each that is watched was taken first, by ID.
+// ledger returns, by ID, when each watched notification was first received.
 func (s *standIns) ledger() (map[string]time.Time, error) {
 	text, err := os.ReadFile(filepath.Join(s.dir, ledgerFile))
 	if err != nil {

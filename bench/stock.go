@@ -17,14 +17,14 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// stockHandlers is how many handlers the stock composition's one server has.
+// stockHandlers is the number of handlers of the stock composition's only server.
 const stockHandlers = 64
 
 // stockPool has a connection for every handler and for the server's own commands.
 const stockPool = stockHandlers + 8
 
-// A window is the classic limiter with a gap and one rate: every attempt enters
-// the user's set, which then travels here as a whole.
+// A window is the classic limiter with a gap and one rate: every attempt adds an entry to the
+// user's set, and then reads the whole set.
 type window struct {
 	client redis.UniversalClient
 	prefix string
@@ -36,9 +36,8 @@ func newWindow(client redis.UniversalClient, prefix string, p throttle.Policy) w
 	return window{client, prefix, p.MinGap, p.Rates[0]}
 }
 
-// check answers 0 when the user may receive now, or the time left. Such an
-// attempt is withdrawn; as published it would stay, and a busy user would
-// receive nothing ever again.
+// check returns 0 if the user may receive a push now, and otherwise the time left. It then removes
+// its entry; in the published limiter the entry stays, and a busy user never receives a push again.
 func (w window) check(ctx context.Context, user, id string) (time.Duration, error) {
 	key, now := w.prefix+user, time.Now().UnixMicro()
 	pipe := w.client.TxPipeline()
@@ -92,15 +91,15 @@ func newStockServer(client redis.UniversalClient, queue string) *asynq.Server {
 			var soon *tooSoon
 			return !errors.As(err, &soon)
 		},
-		LogLevel: asynq.FatalLevel, // it would tell of every job that is too soon
+		LogLevel: asynq.FatalLevel, // a lower level would log every job that is too soon
 	})
 }
 
-// stockDial is apns2's own, which newStockClient takes the place of.
+// stockDial is apns2's own DialTLS, which newStockClient replaces.
 var stockDial = apns2.DialTLS
 
-// newStockClient returns apns2's client with a key, as its documentation shows
-// it, but for the stand-in's address and certificate.
+// newStockClient returns apns2's client with a key, as in apns2's documentation, but with the
+// stand-in's address and certificate.
 func newStockClient(c apns.Config) (*apns2.Client, error) {
 	key, err := token.AuthKeyFromFile(c.KeyFile)
 	if err != nil {

@@ -43,18 +43,18 @@ func throttleBench(ctx context.Context, r *run) (map[string]any, error) {
 	return map[string]any{"goroutines": goroutines, "bytes_per_user": bytes, "round_trips": trips}, nil
 }
 
-// id answers an ID of 26 characters, at next to no cost: not every contestant has one.
+// id returns an ID of 26 characters at almost no cost, because not every contestant needs an ID.
 func id(i int64) string {
 	const zeros = "01J00000000000000000000000"
 	digits := strconv.FormatInt(i, 10)
 	return zeros[:len(zeros)-len(digits)] + digits
 }
 
-// next is the number of the run's next check.
+// next is the number of the run's last check or push.
 var next atomic.Int64
 
-// interleave runs the contestants in turns, and answers the median of each in
-// checks per second.
+// interleave runs the contestants in turns, and returns each one's median rate in checks per
+// second.
 func (r *run) interleave(ctx context.Context, goroutines, users int, names []string, contestants map[string]contestant) (map[string]float64, error) {
 	who := make([]string, users)
 	for i := range who {
@@ -68,7 +68,7 @@ func (r *run) interleave(ctx context.Context, goroutines, users int, names []str
 			if err != nil {
 				return nil, err
 			}
-			if round > 0 { // the first one warms up
+			if round > 0 { // the first round warms up
 				rates[name] = append(rates[name], rate)
 			}
 		}
@@ -89,7 +89,7 @@ func pound(ctx context.Context, goroutines int, users []string, check contestant
 	start := time.Now()
 	for g := range goroutines {
 		wg.Go(func() {
-			// each goroutine has users of its own, so that no check waits for a limit
+			// goroutines share no user, so that no check is denied
 			mine := users[g*len(users)/goroutines : (g+1)*len(users)/goroutines]
 			for i := 0; ctx.Err() == nil && time.Since(start) < roundTime; i++ {
 				if err := check(ctx, mine[i%len(mine)], next.Add(1)); err != nil {
@@ -179,7 +179,7 @@ func roundTrips(ctx context.Context, r *run) (map[string]any, error) {
 	return map[string]any{"granted": granted / users, "deferred": deferred / users}, nil
 }
 
-// Each contestant allows a user most checks in longest, which grants nearly all.
+// Each contestant allows a user most checks in any longest, so that it grants nearly all checks.
 const (
 	longest = 2 * time.Second
 	most    = 1000

@@ -17,10 +17,10 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// app is the app that all notifications are for.
+// app is the app of all notifications.
 const app = "bench"
 
-// A system is pushpace as its program runs it.
+// A system is pushpace inside this process, assembled as in its program.
 type system struct {
 	producer *push.Producer
 	records  *store.Records
@@ -28,8 +28,8 @@ type system struct {
 	closers  []func() error
 }
 
-// openSystem puts the parts together as internal/app does in its system.go, with
-// the configuration's defaults. It has to follow that file.
+// openSystem assembles the parts as internal/app/system.go does, with the configuration's defaults.
+// A change of that file must be repeated here.
 func openSystem(ctx context.Context, s stage, limited config.Limits, apns providers.Sender, observer worker.Observer) (*system, error) {
 	var cfg config.Config
 	cfg.SetDefaults()
@@ -92,7 +92,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	return sys, nil
 }
 
-// close closes in reverse.
+// close closes the parts, the last opened first.
 func (s *system) close() error {
 	var errs []error
 	for i := len(s.closers) - 1; i >= 0; i-- {

@@ -13,10 +13,10 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// enqueuers is how many goroutines enqueue.
+// enqueuers is the number of goroutines that enqueue.
 const enqueuers = 64
 
-// notification answers the i-th of a round, to one of the users in turn.
+// notification returns the i-th notification of a round. The users take turns.
 func notification(i, users int) *push.Notification {
 	user := i % users
 	return &push.Notification{
@@ -32,7 +32,7 @@ func deviceToken(user int) string {
 	return strings.Repeat("a1", 28) + fmt.Sprintf("%08x", user)
 }
 
-// each calls f for 0 to n-1 from the goroutines, until one of them fails.
+// each calls f for 0 to n-1, from that many goroutines, until a call fails.
 func each(ctx context.Context, goroutines, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -77,12 +77,12 @@ func (t *tally) Checked(time.Duration) { t.checks.Add(1) }
 // Ended implements worker.Observer.
 func (t *tally) Ended(s push.State) { t.end(s == push.Delivered) }
 
-// wait waits until all have ended.
+// wait waits until n notifications have ended.
 func (t *tally) wait(ctx context.Context) error {
 	select {
 	case <-t.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%d of %d have ended: %w", t.ended.Load(), t.n, context.Cause(ctx))
+		return fmt.Errorf("only %d of %d notifications have ended: %w", t.ended.Load(), t.n, context.Cause(ctx))
 	}
 }

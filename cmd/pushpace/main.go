@@ -1,5 +1,4 @@
-// Command pushpace dispatches push notifications, each no sooner than its
-// user's limits allow.
+// Command pushpace dispatches push notifications, and sends none before its user's limits allow it.
 package main
 
 import (
