@@ -1,5 +1,5 @@
-// Package acknowledged makes a client's writes wait for replicas, so that the failover of a master
-// loses no write that was answered. Start with Writes.
+// Package acknowledged makes a client's writes wait for replicas, so that a failover loses no write
+// that was answered without an error. Start with Writes.
 package acknowledged
 
 import (
@@ -16,23 +16,23 @@ import (
 )
 
 // ErrUnacknowledged means that a write was made, or may have been, but too few replicas have it: a
-// failover of its master may lose it. Repeat it as after a lost answer. The text contains
-// NOREPLICAS but does not begin with it: a Cluster client would repeat the write by itself at once.
+// failover of its master may lose the write. Repeat it as after a lost answer. The text contains
+// NOREPLICAS but not at its beginning, where a Cluster client would repeat the write at once.
 var ErrUnacknowledged = errors.New("unacknowledged: NOREPLICAS too few replicas have the write")
 
-// Writes makes the client send WAIT for so many replicas after each command and pipeline that may
-// write, on the same connection. Call it before the client is used; 0 replicas change nothing. A
-// client that is neither a *redis.Client nor a *redis.ClusterClient is an error.
+// Writes makes the client send WAIT for that many replicas after each command and pipeline that may
+// write, on the same connection. Call it before the client is used; with 0 replicas it does
+// nothing. A client that is neither a *redis.Client nor a *redis.ClusterClient is an error.
 //
-// A write that the replicas do not have in time returns ErrUnacknowledged, and stays done on the
-// master. The time is half of the client's read time-out, or of the context's rest.
+// If the replicas do not have a write in time, it returns ErrUnacknowledged but stays done on the
+// master. The time is half of the client's read time-out, or of the context's remaining time.
 //
 // A transaction of go-redis gets no WAIT, since its client reads nothing after EXEC. A MULTI within
-// a pipeline does.
+// a pipeline gets a WAIT.
 //
-// From Redis 7.2 on, WAIT counts the replicas that have the last write of its own connection. For a
-// script that only reads another connection's write, it would prove nothing. So a key is set before
-// WAIT, for a second: NAME:ack, beside the first key of the commands.
+// From Redis 7.2 on, WAIT counts the replicas that have the last write of its own connection. After
+// a script that only reads another connection's write, WAIT would prove nothing. So the client sets
+// a key before WAIT, for a second: NAME:ack, in the hash slot of the commands' first key.
 func Writes(client redis.UniversalClient, replicas int) error {
 	if replicas <= 0 {
 		return nil
@@ -70,8 +70,8 @@ func (w writes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook sends WAIT after the commands. A command's own error stays: a moved slot is
-// redirected by it.
+// ProcessPipelineHook sends WAIT after the commands. A command's own error stays: the client needs
+// the error of a moved hash slot for the redirect.
 func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if transaction(cmds) || Reads(cmds) {
@@ -99,8 +99,8 @@ func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // touchTTL is the TTL of the key that is set before WAIT, in ms.
 const touchTTL = 1000
 
-// touches returns the command that sets a key in the slot of the commands' first key; none without
-// a key. Its result is ignored: the commands report the same errors.
+// touches returns a command that sets a key in the hash slot of the commands' first key; without a
+// key no command. Its result is ignored: the commands report the same errors.
 func touches(ctx context.Context, cmds []redis.Cmder) []redis.Cmder {
 	for _, cmd := range cmds {
 		key := firstKey(cmd)
@@ -140,13 +140,13 @@ func firstKey(cmd redis.Cmder) string {
 	return ""
 }
 
-// transaction reports whether go-redis has made a transaction of the commands.
+// transaction reports whether the commands are a transaction of go-redis.
 func transaction(cmds []redis.Cmder) bool {
 	multi, ok := cmds[0].(*redis.StatusCmd)
 	return ok && multi.Name() == "multi"
 }
 
-// patience returns how long a master waits for its replicas, at least 1 ms: WAIT 0 never times out.
+// patience returns how long WAIT waits for the replicas, at least 1 ms: with 0 it never times out.
 func (w writes) patience(ctx context.Context) time.Duration {
 	limit := w.client.Options().ReadTimeout
 	if deadline, ok := ctx.Deadline(); ok && (limit <= 0 || time.Until(deadline) < limit) {
@@ -173,7 +173,7 @@ func (w writes) missed(wait *redis.IntCmd) error {
 // Reads reports whether none of the commands makes a lasting write.
 func Reads(cmds []redis.Cmder) bool { return !slices.ContainsFunc(cmds, mayWrite) }
 
-// mayWrite reports whether the command may make a lasting write. An unknown command may.
+// mayWrite reports whether the command may make a lasting write; true for an unknown command.
 func mayWrite(cmd redis.Cmder) bool {
 	if cmd.Name() != "evalsha" {
 		return !passingCommands[cmd.Name()]
@@ -195,19 +195,19 @@ func mayWrite(cmd redis.Cmder) bool {
 	return !slices.Contains(ops, op)
 }
 
-// readers are the read-only scripts by hash, with the first arguments for which they only read;
-// none for any argument.
+// readers holds, by hash, the first arguments with which a script only reads; an empty list means
+// all arguments.
 var readers = map[string][]string{}
 
-// Reader marks a script that only reads, or does so for these first arguments, or writes nothing
-// that must last: no replica is waited for. Call it during initialization.
+// Reader marks a script that makes no lasting write, with the given first arguments or always: the
+// client does not wait for replicas after it. Call Reader during initialization.
 func Reader(script *redis.Script, ops ...string) *redis.Script {
 	readers[script.Hash()] = ops
 	return script
 }
 
 // passingCommands are the commands that read, query the server, publish, control a transaction, or block.
-// XREADGROUP is one: after a failover its lost entries are delivered again.
+// XREADGROUP is among them: entries that it loses in a failover are delivered again.
 var passingCommands = func() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`

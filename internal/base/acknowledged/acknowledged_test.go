@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// replicated is a master and its replica, with a client of acknowledged writes.
+// replicated starts a master with a replica, and returns a client with acknowledged writes.
 func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.Server) {
 	t.Helper()
 	t.Parallel()
@@ -29,7 +29,7 @@ func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.
 	client = redis.NewClient(master.Options())
 	t.Cleanup(func() { _ = client.Close() })
 	must(t, acknowledged.Writes(client, 1))
-	if !eventually.Within(eventually.Patience, func() bool { // a master learns of a replica's link after it
+	if !eventually.Within(eventually.Patience, func() bool { // a master sees a replica's link later than the replica
 		n, err := client.Wait(t.Context(), 1, 10*time.Millisecond).Result()
 		return err == nil && n == 1
 	}) {
@@ -51,7 +51,7 @@ func waits(t *testing.T, server *redistest.Server) int {
 	return n
 }
 
-// The replica has each answered write. A pipeline waits once, and a read never.
+// The replica has each answered write. A pipeline waits once, a read never.
 func TestWriteWaitsForReplica(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
@@ -84,7 +84,7 @@ func TestWriteWaitsForReplica(t *testing.T) {
 	}
 }
 
-// A write that the replica does not have is no success, and reads go on.
+// A write that the replica does not have is no success, but reads still succeed.
 func TestWriteWithoutReplicaIsUnacknowledged(t *testing.T) {
 	client, _, replica := replicated(t)
 	must(t, client.Set(t.Context(), "a", "text", 0).Err())
@@ -143,7 +143,7 @@ var (
 	either = acknowledged.Reader(redis.NewScript(`return ARGV[1] == 'look' and 1 or redis.call('INCR', KEYS[1])`), "look")
 )
 
-// No replica is waited for after a read, nor after a script that is marked as a Reader.
+// The client does not wait for replicas after a read, nor after a script marked by Reader.
 func TestReadsDoNotWaitForReplica(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
@@ -167,8 +167,8 @@ func TestReadsDoNotWaitForReplica(t *testing.T) {
 	}
 }
 
-// A script that writes nothing depends on others' writes: the client writes a key itself, since
-// from 7.2 on WAIT covers only the connection's own writes.
+// The answer of a script that writes nothing may depend on other connections' writes. The client
+// writes a key, since from Redis 7.2 on WAIT covers only the connection's own writes.
 func TestReadOnlyRunOfScriptIsAcknowledged(t *testing.T) {
 	client, master, _ := replicated(t)
 	ctx := t.Context()
@@ -180,7 +180,7 @@ func TestReadOnlyRunOfScriptIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A write on the replica counts even if the key beside it could not be set.
+// A write on the replica counts even if the client could not set the ack key.
 func TestWriteCountsWithoutAckKey(t *testing.T) {
 	_, master, _ := replicated(t)
 	ctx := t.Context()
@@ -225,7 +225,7 @@ func TestClusterWritesAreAcknowledged(t *testing.T) {
 	}
 }
 
-// A write that no replica has was made, and is not made again by the client of a Cluster.
+// A Cluster client does not repeat a write that was made but that no replica has.
 func TestAnUnacknowledgedWriteIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 1)

@@ -11,14 +11,14 @@ import (
 // maxPending bounds the unsent bytes. A Write beyond it waits.
 const maxPending = 64 << 10
 
-// lastRead is how long Read goes on after sending has failed.
+// lastRead is how long Read still works after sending has failed.
 const lastRead = time.Second
 
-// A Conn is a connection with its own sending goroutine: all that is written during a send goes out
-// together in the next one. HTTP/2 writes twice for each request, and such a system call is half of
-// a push's cost.
+// A Conn is a connection with its own sending goroutine: all bytes written during a send go out
+// together in the next send. HTTP/2 writes twice for each request, and a write's system call is
+// half of a push's cost.
 //
-// A Write that returns without an error may not have been sent yet, as with the kernel's buffer.
+// Bytes of a successful Write may not have been sent yet, as with the kernel's buffer.
 // After sending has failed, every later Write fails, and Read ends within lastRead. Close discards
 // unsent bytes.
 type Conn struct {
@@ -75,8 +75,8 @@ func (c *Conn) send() {
 		c.mu.Unlock()
 		if _, err := c.Conn.Write(batch); err != nil {
 			c.fail(err)
-			// The peer may have answered before it ended the connection. Closing here would lose
-			// that answer.
+			// The peer may have answered before it ended the connection. A close here would lose
+			// the answer.
 			_ = c.Conn.SetReadDeadline(time.Now().Add(lastRead))
 			return
 		}

@@ -68,7 +68,7 @@ func TestWritesAreBatched(t *testing.T) {
 		c := New(s)
 		defer c.Close()
 		write(t, c, "a")
-		synctest.Wait() // it is being sent
+		synctest.Wait() // a is being sent
 		for _, text := range []string{"b", "c", "d"} {
 			write(t, c, text)
 		}
@@ -144,7 +144,7 @@ func TestAnswersOutliveAFailedWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, far.Close())
-	for err == nil { // until it is known that nobody reads
+	for err == nil { // until c notices that the peer has closed the connection
 		_, err = c.Write([]byte("question"))
 	}
 	got, err := io.ReadAll(c)

@@ -8,7 +8,7 @@ import (
 )
 
 // Parse reads a duration as time.ParseDuration does, also with leading days: "5d", "1d12h". A day
-// has 24 hours. Its error is Err.
+// has 24 hours. The only error is Err.
 func Parse(text string) (time.Duration, error) {
 	number, rest, found := strings.Cut(text, "d")
 	if !found || strings.Trim(number, "+-.0123456789") != "" {

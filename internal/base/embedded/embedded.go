@@ -1,5 +1,5 @@
 // Package embedded runs a Redis inside the process: miniredis, on the loopback interface, with a
-// random password. Its data ends with it.
+// random password. Its data is lost when it ends.
 package embedded
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// expiryTick is how often expired keys are removed. A key ends up to one tick early.
+// expiryTick is the interval between removals of expired keys. A key ends up to one tick early.
 const expiryTick = 100 * time.Millisecond
 
-// A Redis ends with Close.
+// A Redis runs until Close.
 type Redis struct {
 	server   *miniredis.Miniredis
 	password string
@@ -23,7 +23,7 @@ type Redis struct {
 	done     chan struct{}
 
 	mu   sync.Mutex
-	last time.Time // the latest of SetTime
+	last time.Time // latest time that SetTime has set
 }
 
 func Start() (*Redis, error) {
@@ -36,13 +36,13 @@ func Start() (*Redis, error) {
 	return r, nil
 }
 
-// Options returns the options of a client of it.
+// Options returns the options of a client of r.
 func (r *Redis) Options() *redis.Options {
 	return &redis.Options{Addr: r.server.Addr(), Password: r.password, ContextTimeoutEnabled: true}
 }
 
-// SetTime sets its clock to now's time, stopped, and removes the keys that have expired by then.
-// Setting the clock back restores no key.
+// SetTime stops r's clock at now's time, and removes the keys that have expired by that time. If it
+// sets the clock back, it restores no key.
 func (r *Redis) SetTime(now func() time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *Redis) expire() {
 		}
 		now := time.Now()
 		r.mu.Lock()
-		if r.last.IsZero() { // the clock is that of the process
+		if r.last.IsZero() { // r uses the process's clock
 			r.server.FastForward(now.Sub(last))
 		}
 		r.mu.Unlock()

@@ -30,7 +30,7 @@ func TestKeysEndByTheClockThatIsSet(t *testing.T) {
 	if err := c.Get(t.Context(), "k").Err(); err != nil {
 		t.Errorf("before its end: %v", err)
 	}
-	set(began) // back, which makes no key end earlier
+	set(began) // sets the clock back, which makes no key end earlier
 	set(began.Add(59 * time.Second))
 	if err := c.Get(t.Context(), "k").Err(); err != nil {
 		t.Errorf("after the clock was set back: %v", err)

@@ -1,5 +1,5 @@
-// Package eventually makes a test wait for another goroutine or process, and reads their output
-// meanwhile. Start with Holds.
+// Package eventually makes a test wait for a goroutine or process, and reads its output meanwhile.
+// Start with Holds.
 package eventually
 
 import (
@@ -16,12 +16,12 @@ const Patience = 2 * time.Minute
 func Holds(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	if !Within(Patience, condition) {
-		t.Fatalf("not within %s: %s", Patience, what)
+		t.Fatalf("after %s still not true: %s", Patience, what)
 	}
 }
 
 // Within checks the condition, first at once and then less and less often, until it is true or the
-// time is over. It reports whether it is true.
+// limit has passed. It reports whether the condition is true.
 func Within(limit time.Duration, condition func() bool) bool {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	over := time.NewTimer(limit)
@@ -41,7 +41,7 @@ func Within(limit time.Duration, condition func() bool) bool {
 	return true
 }
 
-// A Log is a buffer that may be read while others write to it.
+// A Log is a buffer that is safe for concurrent use.
 type Log struct {
 	mu sync.Mutex
 	b  bytes.Buffer

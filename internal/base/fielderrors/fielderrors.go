@@ -13,8 +13,8 @@ type Fault struct {
 	// Field is a JSON pointer (RFC 6901) into a notification or a request, such as
 	// "/targets/3/token", or a configuration key, such as "min_gap"; "" for the whole value.
 	Field string `json:"field"`
-	// Problem is the error and the expectation, without the field's name. It holds no value of a
-	// notification.
+	// Problem is the error and the expectation, without the field's name. It never contains a
+	// notification's values.
 	Problem string `json:"problem"`
 }
 
@@ -28,7 +28,7 @@ const (
 	maxShown = 8
 )
 
-// Error names the first faults and counts the others.
+// Error describes the first maxShown faults and counts the rest.
 func (f Faults) Error() string {
 	var b strings.Builder
 	for i, fault := range f {
@@ -78,7 +78,7 @@ func Of(err error) Faults {
 	return all
 }
 
-// List joins names, with the word before the last: "a, b or c".
+// List joins names, with the word before the last name: "a, b or c".
 func List[S ~string](names []S, word string) string {
 	var b strings.Builder
 	for i, name := range names {

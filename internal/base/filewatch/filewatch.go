@@ -12,14 +12,14 @@ import (
 const Interval = 5 * time.Second
 
 // A Watch watches a set of files by name and follows symbolic links, so that it notices a replaced
-// file, or a mounted Kubernetes secret, like a rewritten one.
+// file, or a new version of a mounted Kubernetes secret, as well as a rewritten file.
 type Watch struct {
 	files []string
 	known []stamp
 }
 
-// New returns a watch that knows the files' present state. It ignores empty names. Call it before
-// reading the files, so that no change is missed in between.
+// New returns a watch that has recorded the files' present state. It ignores empty names. Call New
+// before you read the files, so that no change in between is missed.
 func New(files ...string) *Watch {
 	files = slices.DeleteFunc(files, func(file string) bool { return file == "" })
 	w := &Watch{files: files}
@@ -27,9 +27,9 @@ func New(files ...string) *Watch {
 	return w
 }
 
-// Run calls changed after every change of the files, until ctx ends. It checks every interval, and
-// calls only after the files have not changed for one interval, so that files are not read while
-// they are being written.
+// Run calls the function changed after every change of the files, until ctx ends. It checks once
+// an interval, and waits until the files have not changed for one interval, so that changed does
+// not read a file that is being written.
 func (w *Watch) Run(ctx context.Context, interval time.Duration, changed func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -50,7 +50,7 @@ func (w *Watch) Run(ctx context.Context, interval time.Duration, changed func())
 	}
 }
 
-// A stamp is a file's metadata; nil if there is no file.
+// A stamp is a file's metadata; info is nil if there is no file.
 type stamp struct{ info os.FileInfo }
 
 func (w *Watch) look() []stamp {

@@ -12,8 +12,8 @@ import (
 
 const interval = time.Second
 
-// watched runs a watch in virtual time. The returned function lets looks
-// intervals pass, and returns the number of reported changes.
+// watched runs a watch in virtual time. The returned function waits for that many intervals, and
+// returns the number of reported changes.
 func watched(t *testing.T, files ...string) func(looks int) int {
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
@@ -80,7 +80,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A mounted Kubernetes secret is a link to a link, and the second is replaced.
+// A mounted Kubernetes secret is a link to a link; an update replaces the second link.
 func TestLinkedFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func TestFilesThatBelongTogether(t *testing.T) {
 		pass := watched(t, cert, key)
 		write(t, cert, "22")
 		pass(1)
-		write(t, key, "22") // it comes to be
+		write(t, key, "22") // creates the file
 		if n := pass(1); n != 0 {
 			t.Errorf("%d changes told between the two", n)
 		}

@@ -1,5 +1,5 @@
-// Package keyfile reads private keys in their common forms, and names the form of any other file.
-// Its errors contain nothing of a key or a password. Start with Parse.
+// Package keyfile reads private keys in their common forms. Its errors name the form of a file that
+// is no private key, and contain nothing of a key or a password. Start with Parse.
 package keyfile
 
 import (
@@ -27,7 +27,7 @@ var (
 )
 
 // Parse returns the private key in a file's text: PKCS#8, SEC 1 or PKCS#1, in PEM or DER. An
-// encrypted key needs the password. The file's name is used in commands that an error suggests.
+// encrypted key needs the password. Commands that an error suggests contain the file's name.
 func Parse(file string, text []byte, password string) (crypto.Signer, error) {
 	found := errNone
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -44,7 +44,7 @@ func Parse(file string, text []byte, password string) (crypto.Signer, error) {
 	return ofDER(text)
 }
 
-// public are the PEM blocks that people provide by mistake for a private key.
+// public are the PEM blocks that people provide by mistake in place of a private key.
 var public = map[string]error{
 	"PUBLIC KEY":          errPublic,
 	"RSA PUBLIC KEY":      errPublic,
@@ -55,7 +55,7 @@ var public = map[string]error{
 func isPrivate(block string) bool { return strings.HasSuffix(block, "PRIVATE KEY") }
 
 func ofBlock(file string, block *pem.Block, password string) (crypto.Signer, error) {
-	//lint:ignore SA1019 the encryption of RFC 1423 is weak, and there are keys that have it
+	//lint:ignore SA1019 the encryption of RFC 1423 is weak, but some keys use it
 	old := x509.IsEncryptedPEMBlock(block)
 	byHand := Command("openssl pkey -in FILE -out NEW", file)
 	switch {
@@ -85,7 +85,7 @@ func ofDER(der []byte) (crypto.Signer, error) {
 		if signer, ok := key.(crypto.Signer); ok {
 			return signer, nil
 		}
-		return nil, errors.New("holds a private key that does not sign")
+		return nil, errors.New("holds a private key that cannot sign: want an EC, RSA or Ed25519 key")
 	}
 	if key, err := x509.ParseECPrivateKey(der); err == nil {
 		return key, nil
@@ -105,8 +105,8 @@ func ofDER(der []byte) (crypto.Signer, error) {
 // plain matches names that a shell does not need quoted.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./+:@%-]*$`)
 
-// Command returns a shell command, with the file in place of FILE, and a new file's name beside it
-// in place of NEW.
+// Command returns a shell command, with the file in place of FILE, and in place of NEW the name of
+// a new file in the same folder.
 func Command(command, file string) string {
 	quote := func(name string) string {
 		if plain.MatchString(name) {
@@ -132,7 +132,7 @@ func Owns(key crypto.Signer, certificate *x509.Certificate) bool {
 	return ok && public.Equal(certificate.PublicKey)
 }
 
-// Chain returns the private key's certificate and then its issuers, in order, as far as the list
+// Chain returns the private key's certificate and then its issuers in order, as far as certificates
 // has them. It returns nil if no certificate belongs to the key.
 func Chain(key crypto.Signer, certificates []*x509.Certificate) []*x509.Certificate {
 	at := slices.IndexFunc(certificates, func(c *x509.Certificate) bool { return Owns(key, c) })

@@ -21,7 +21,7 @@ import (
 
 const canary = "correct-horse-4f1c"
 
-// openssl runs the command in a folder; without the program the test is skipped.
+// openssl runs an openssl command in a folder; without that program it skips the test.
 func openssl(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -43,7 +43,7 @@ func read(t *testing.T, dir, name string) []byte {
 	return text
 }
 
-// Keys as openssl writes them, plain and encrypted.
+// Parse reads keys as openssl writes them, plain and encrypted.
 func TestParseReadsFormsOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func TestParseReadsFormsOfOpenSSL(t *testing.T) {
 	}
 }
 
-// The command that an error names writes a file that is read.
+// The command that an error suggests writes a file that Parse reads.
 func TestSuggestedCommandDecryptsKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -109,7 +109,7 @@ func block(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// certificate is one that parent has issued, or its own.
+// certificate makes a certificate that parent has issued, or without parent a self-signed one.
 func certificate(t *testing.T, name string, key *ecdsa.PrivateKey, parent *x509.Certificate, signer *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{

@@ -1,6 +1,6 @@
-// Package logdedup keeps the log short if others can cause lines at will, for example by failing
-// requests or unreadable jobs: of repeated lines it writes the first, and then a count. Start with
-// Log.
+// Package logdedup keeps the log short if clients or users can cause lines at will, for example by
+// failing requests or unreadable jobs: it writes the first of repeated lines, and then a count.
+// Start with Log.
 package logdedup
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Within is how long lines of a kind are counted after the first.
+// Within is how long the lines of a kind are counted after the first line.
 const Within = time.Minute
 
-// A Log writes the first line of each kind. It counts the lines of that kind in the time Within
-// after it, then writes the count and begins anew. The zero value is ready to use. Safe for
+// A Log writes the first line of each kind. It counts further lines of that kind for the time
+// Within, then writes the count and begins anew. The zero value is ready to use. Safe for
 // concurrent use. Close it.
 type Log struct {
 	mu    sync.Mutex
@@ -33,9 +33,9 @@ type repeated struct {
 // A writeLine writes a line of its kind.
 type writeLine func(ctx context.Context, more ...slog.Attr)
 
-// Write writes or counts a line. Its kind is the message and the attributes of kind, which must be
-// from closed sets, as each kind takes memory. The first line also has the attributes more. Lines
-// below the logger's level are not counted.
+// Write writes or counts a line. The line's kind is the message and the attributes in kind. Their
+// values must be from closed sets, as each kind takes memory. The first line also has the
+// attributes in more. Lines below the logger's level are not counted.
 func (l *Log) Write(ctx context.Context, log *slog.Logger, level slog.Level, message string, kind []slog.Attr, more ...slog.Attr) {
 	if !log.Enabled(ctx, level) {
 		return
@@ -48,7 +48,7 @@ func (l *Log) Write(ctx context.Context, log *slog.Logger, level slog.Level, mes
 	}
 }
 
-// first reports whether the line is the first of its kind, and counts it otherwise.
+// first reports whether the line is the first of its kind; if not, it counts the line.
 func (l *Log) first(message string, kind []slog.Attr, tell writeLine) bool {
 	key := keyOf(message, kind)
 	l.mu.Lock()

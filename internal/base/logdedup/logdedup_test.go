@@ -26,8 +26,7 @@ func logger(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 
 func status(n int) []slog.Attr { return []slog.Attr{slog.Int("status", n)} }
 
-// Of each kind the Log writes the first line and, when its minute is over, the count; then it
-// begins anew.
+// For each kind the Log writes the first line and, a minute later, the count; then it begins anew.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

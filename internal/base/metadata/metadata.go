@@ -1,5 +1,5 @@
-// Package metadata recognizes the addresses at which a cloud's machines get their own credentials,
-// so that nothing is posted there.
+// Package metadata recognizes the addresses from which a cloud's machines get their credentials, so
+// that pushpace sends no request to them.
 package metadata
 
 import (
@@ -8,19 +8,19 @@ import (
 	"syscall"
 )
 
-// ErrAddress refuses an address that Holds reports.
+// ErrAddress is the error for an address that Holds reports.
 var ErrAddress = errors.New("the address is link-local or a cloud's metadata service")
 
-// services are not link-local: AWS over IPv6, Alibaba, Azure and Oracle.
+// services are the metadata services that are not link-local: AWS over IPv6, Alibaba, Azure, Oracle.
 var services = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 }
 
-// nat64 has IPv4 addresses in its last 32 bits. Source: RFC 6052.
+// nat64 is the prefix of addresses with an IPv4 address in their last 32 bits. Source: RFC 6052.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Holds reports whether the address is link-local or a metadata service's, also as an IPv6 address
-// that stands for an IPv4 one. Addresses that are not a host's count too.
+// Holds reports whether the address is link-local, a metadata service's, or no host's, also if it
+// is an IPv4 address written as an IPv6 address.
 func Holds(a netip.Addr) bool {
 	a = a.WithZone("").Unmap()
 	if nat64.Contains(a) {
@@ -38,7 +38,7 @@ func Holds(a netip.Addr) bool {
 	return false
 }
 
-// Refuse is the Control of a net.Dialer. It sees the resolved address that is dialled.
+// Refuse is a net.Dialer's Control function. Its address is the resolved one.
 func Refuse(_, address string, _ syscall.RawConn) error {
 	if a, err := netip.ParseAddrPort(address); err != nil || Holds(a.Addr()) {
 		return ErrAddress

@@ -1,5 +1,5 @@
-// Package names has the one rule for names that people type: apps, users, categories, keys. It
-// rejects names that look like another one.
+// Package names has the common rule for names that people type: apps, users, categories, keys. The
+// rule rejects names that look like a different name.
 package names
 
 import (
@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes bounds the names of apps, users, categories and operators: they are in keys, labels and
-// lines. The JSON schema of notifications has the same bound.
+// MaxBytes bounds the names of apps, users, categories and operators, which are parts of keys,
+// labels and log lines. The JSON schema of notifications has the same bound.
 const MaxBytes = 128
 
-// Fault returns the first problem of a name of at most so many bytes; "" for none. An empty name
-// has no problem.
+// Fault returns the first problem of a name, which may have at most that many bytes; "" for none.
+// An empty name has no problem.
 func Fault(name string, most int) string {
 	if fault := Ends(name); fault != "" {
 		return fault
@@ -30,8 +30,7 @@ func Text(name string, most int) string {
 	return ""
 }
 
-// Ends returns the problem at the two ends of a name, white space or an invisible character; "" for
-// none.
+// Ends returns the problem at an end of a name, white space or an invisible character; "" for none.
 func Ends(name string) string {
 	first, _ := utf8.DecodeRuneInString(name)
 	last, _ := utf8.DecodeLastRuneInString(name)
@@ -56,16 +55,16 @@ func nameOf(r rune) string {
 	return fmt.Sprintf("a character that cannot be seen (U+%04X)", r)
 }
 
-// isBlank reports whether a character is invisible at an end. Unicode classifies Braille's blank as
-// a symbol and Hangul's fillers as letters.
+// isBlank reports whether a character is invisible at the end of a name. It names Braille's blank,
+// a symbol for Unicode, and also finds Hangul's fillers, which are letters.
 func isBlank(r rune) bool {
 	const braille = '\u2800'
 	return unicode.IsSpace(r) || r == braille || unicode.In(r, unicode.Zs, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // isPlain reports whether s is UTF-8 without control characters and without characters that cannot
-// be seen: line and paragraph separators, and direction marks. They would garble a line of the log
-// or of a list. The joiners are allowed, as some languages need them.
+// be seen: line and paragraph separators, and direction marks. These would garble a line of the log
+// or of a list. It allows the two joiners, which some languages need.
 func isPlain(s string) bool {
 	const zwnj, zwj = '\u200c', '\u200d'
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {

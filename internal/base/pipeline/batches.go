@@ -13,12 +13,12 @@ type Batch interface {
 	Len() int
 	// Command returns the command of all callers.
 	Command(ctx context.Context) *redis.Cmd
-	// Read reads the answer: an error for each caller, or one for all.
+	// Read reads the answer. It returns an error for each caller, or one error for all callers.
 	Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 }
 
-// Batches let concurrent callers share a command: the first caller sends it, and others join until
-// it is sent. On a client that Share has not made, each caller sends its own.
+// Batches let concurrent callers share a command: the first caller sends it, and later callers join
+// until then. On a client that Share has not made, each caller sends its own command.
 type Batches[B Batch] struct {
 	client redis.UniversalClient
 
@@ -33,7 +33,7 @@ type sharedBatch[B Batch] struct {
 	err   error         // of all callers
 }
 
-// MaxShared is the most callers of a command, so that it blocks Redis for about a millisecond.
+// MaxShared bounds the callers of a command, so that it blocks Redis for about a millisecond.
 const MaxShared = 100
 
 // NewBatches returns batches on the client.
@@ -42,7 +42,7 @@ func NewBatches[B Batch](client redis.UniversalClient) *Batches[B] {
 }
 
 // Do joins or opens a batch of that kind, and returns after its answer. add adds the caller's part.
-// key is one of the part's keys: on a Cluster only callers of one slot share a batch.
+// key is one of the part's keys: on a Cluster only callers with the same hash slot share a batch.
 func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, add func(B)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (b *Batches[B]) send(ctx context.Context, key, kind string, j *sharedBatch[
 	}
 	if err != nil {
 		j.err = err
-		b.close(kind, j) // it may never have been prepared
+		b.close(kind, j) // in case the pipeline has never prepared the batch
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -108,7 +108,7 @@ func (b *Batches[B]) send(ctx context.Context, key, kind string, j *sharedBatch[
 	j.errs, j.err = j.batch.Read(ctx, cmd)
 }
 
-// close ends the joining of the batch.
+// close closes the batch to further callers.
 func (b *Batches[B]) close(kind string, j *sharedBatch[B]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,12 +13,12 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// A Cluster is a client of a Redis Cluster with a Pipeline for each master. Scripts, and groups by
-// For, use the pipeline of the master that has their keys. All other commands use the client that
-// Share was given.
+// A Cluster is a client of a Redis Cluster with a Pipeline for each master. Scripts, and groups sent
+// with For, use the pipeline of the master that has their keys. All other commands use the
+// ClusterClient that was given to Share.
 //
-// That client also repeats and redirects a script that a master refuses as not its own. A script is
-// not repeated after a lost connection, as it may have been run.
+// The ClusterClient also redirects a script that a master refuses because it does not have the
+// keys. A script is not repeated after a lost connection, as Redis may have run it.
 type Cluster struct {
 	*redis.ClusterClient
 	options Options
@@ -88,9 +88,9 @@ func scriptKey(cmd redis.Cmder) (string, bool) {
 	return key, ok
 }
 
-// redirect repeats a command on the client after a master has refused it as not its own. While the
-// slot migrates, and the script's keys are on two masters, it repeats for the pipelines' time-out
-// and then returns that error. It returns the command's error.
+// redirect repeats a command on the ClusterClient after a master has refused it because it does not
+// have the keys. While the hash slot migrates and the script's keys are on two masters, redirect
+// repeats for the pipelines' time-out. It returns the command's last error.
 func (c *Cluster) redirect(ctx context.Context, cmd redis.Cmder) error {
 	const shortest, longest = 10 * time.Millisecond, 100 * time.Millisecond
 	const within = 100 * time.Millisecond // the client's own wait
@@ -206,7 +206,7 @@ func OfCluster(client redis.UniversalClient) (*redis.ClusterClient, bool) {
 	return nil, false
 }
 
-// tag returns the part of a key that decides its slot.
+// tag returns the part of a key that determines its hash slot.
 func tag(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

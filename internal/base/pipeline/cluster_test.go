@@ -19,8 +19,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// openCluster returns a client of a Cluster of three masters with shared round trips for scripts,
-// and one key of each master.
+// openCluster starts a Cluster of three masters. It returns a client whose scripts share round
+// trips, and one key of each master.
 func openCluster(t *testing.T, o pipeline.Options) (shared redis.UniversalClient, nodes []*redistest.Server, keys []string, counter *count) {
 	t.Helper()
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestClusterScriptsShareRoundTrips(t *testing.T) {
 	}
 }
 
-// A script is redirected to the slot's new master, and run once.
+// A script is redirected to the hash slot's new master, and run once.
 func TestScriptFollowsMovedSlot(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
@@ -104,7 +104,7 @@ func TestScriptFollowsMovedSlot(t *testing.T) {
 	}
 }
 
-// While a script's keys are on two masters, it waits until all are on one, and is run once.
+// While a script's keys are on two masters, it waits until one master has all keys, and is run once.
 func TestScriptWaitsForMigratingSlot(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
@@ -182,7 +182,7 @@ func TestLostConnectionDoesNotRepeatScript(t *testing.T) {
 	must(t, incr.Run(ctx, client, keys[:1], 1).Err())
 	counter.lose.Store(true)
 	if err := incr.Run(ctx, client, keys[:1], 1).Err(); !errors.Is(err, io.EOF) || counter.lose.Load() {
-		t.Errorf("its answer was lost: %v", err)
+		t.Errorf("the script's answer was lost, but the error is: %v", err)
 	}
 	if n, err := client.Get(ctx, keys[0]).Int(); n != 2 || err != nil {
 		t.Errorf("it was run: %d, %v", n, err)
@@ -192,7 +192,7 @@ func TestLostConnectionDoesNotRepeatScript(t *testing.T) {
 	}
 }
 
-// losing is a connection that drops the next reply, and ends, once lose is set.
+// losing is a connection that, once lose is set, drops the next reply and ends.
 type losing struct {
 	net.Conn
 	lose *atomic.Bool
@@ -212,7 +212,7 @@ func (l *losing) Read(b []byte) (int, error) {
 }
 
 // While a master hangs, its callers fail at once, except for a probe now and then. Callers of other
-// masters are not affected. When it answers again, it is used again.
+// masters are not affected. When the master answers again, its callers use it again.
 func TestHungMasterFailsFast(t *testing.T) {
 	const timeout = time.Second
 	client, nodes, keys, counter := openCluster(t, pipeline.Options{Timeout: timeout})
@@ -247,7 +247,7 @@ func TestHungMasterFailsFast(t *testing.T) {
 
 var exists = acknowledged.Reader(redis.NewScript(`return redis.call('EXISTS', KEYS[1])`))
 
-// While no replica acknowledges a master's writes, and they are refused at once, scripts that only
+// While no replica acknowledges a master's writes, the writes fail at once, but scripts that only
 // read still work.
 func TestReadsNeedNoReplica(t *testing.T) {
 	t.Parallel()
@@ -259,7 +259,7 @@ func TestReadsNeedNoReplica(t *testing.T) {
 	shared, stop := pipeline.Share(base, pipeline.Options{Timeout: timeout})
 	defer stop()
 	ctx, key := t.Context(), []string{"{a}:k"}
-	_ = exists.Run(ctx, shared, key).Err() // loads it
+	_ = exists.Run(ctx, shared, key).Err() // loads the script
 	for range 3 {
 		if err := incr.Run(ctx, shared, key, 1).Err(); !errors.Is(err, acknowledged.ErrUnacknowledged) {
 			t.Errorf("a write: %v", err)

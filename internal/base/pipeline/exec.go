@@ -6,18 +6,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Exec executes the commands of a pipeline and returns the first error, as its own Exec does. An
-// error that no command has is set on each command.
+// Exec executes the commands of a pipeline and returns the first error, as the pipeline's own Exec
+// does. If no command has that error, Exec sets it on each command.
 //
-// go-redis leaves the commands without an error and without a reply if Redis refuses the
-// connection: no password, a wrong one, too many clients. Each would then read as empty.
+// If Redis refuses the connection (no or a wrong password, too many clients), go-redis leaves the
+// commands without error and reply, so that each would read as an empty reply.
 func Exec(ctx context.Context, pipe redis.Pipeliner) ([]redis.Cmder, error) {
 	cmds, err := pipe.Exec(ctx)
 	return cmds, spread(cmds, err)
 }
 
-// spread sets the error on all of the commands, unless one of them has an error. It returns the
-// cause: for a discarded transaction the error of the refused command.
+// spread sets the error on all commands, unless a command has an error. It returns the cause: for a
+// discarded transaction the error of the refused command.
 func spread(cmds []redis.Cmder, err error) error {
 	if err == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // A gate rejects groups at once while a server is known to be unreachable, so that few callers wait
-// for it. It closes after a time-out, a failed dial, or a write that replicas do not acknowledge.
+// for the server. It closes after a time-out, a failed dial, or a write that replicas do not acknowledge.
 // After 250 ms one group probes the server. Each failed probe doubles the delay, up to a second. A
 // lost connection does not close the gate, as the next dial may succeed.
 //
@@ -32,7 +32,7 @@ const (
 	maxClosed = time.Second
 )
 
-// enter returns why a group is rejected. A group that is not rejected must call leave, with probes.
+// enter returns an error if the group is rejected. Otherwise the caller must call leave, with tries.
 func (g *gate) enter() (tries bool, err error) {
 	if !g.closed.Load() {
 		return false, nil
@@ -66,7 +66,8 @@ func (g *gate) leave(tries bool, err error) {
 	g.closed.Store(g.cause != nil)
 }
 
-// isUnreachable reports whether an error means that the server, or too few of its replicas, answer.
+// isUnreachable reports whether an error means that the server does not answer, or too few of its
+// replicas do.
 func isUnreachable(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, acknowledged.ErrUnacknowledged) {
 		return true

@@ -1,19 +1,19 @@
 // Package pipeline lets concurrent callers share pipelines to a Redis server: sharing saves system
 // calls and wake-ups, and a single command is still sent at once.
 //
-// Start with Share: it returns a client that sends every command, or of a Cluster every script,
-// through a Pipeline. For returns the Pipeline for commands that belong together: a Group. Only the
-// lanes, one goroutine each, send. A Group must not be touched from Do until Do returns.
+// Start with Share: it returns a client that sends every command, or for a Cluster every script,
+// through a Pipeline. For returns the Pipeline for a Group: commands that belong together. Only the
+// lanes send, each a goroutine. Do not touch a Group until Do has returned.
 //
-// go-redis can pipeline by itself (AutoPipeline), single commands as fast. It lacks:
-//   - Groups that stay together, transactions included, three times as fast as on a connection
-//     of their own with 64 callers. AutoPipeline sends a MULTI separately.
-//   - Prepare, which sets a group's commands when it is sent: a claim's timestamp, and the jobs
-//     that end by one command.
+// go-redis can pipeline by itself (AutoPipeline), and sends single commands as fast. It lacks:
+//   - Groups that stay together, including transactions: with 64 callers three times as fast as
+//     on separate connections. AutoPipeline sends a MULTI separately.
+//   - Prepare, which sets a group's commands just before it is sent: a claim's score, or the
+//     jobs that one command ends.
 //   - A bound on the wait: with a Redis that accepts and never answers, 500 callers fail after one
 //     time-out, with AutoPipeline after eight.
 //
-// A caller waits for twice the time-out at most, even if its context ends earlier.
+// A caller waits for twice the time-out at most, but may wait longer than its context.
 package pipeline
 
 import (
@@ -31,8 +31,8 @@ import (
 
 // Options configure a Pipeline. The zero value is ready for use.
 type Options struct {
-	// Lanes is the most pipelines in flight. 0 means 1, which makes the fewest system calls; more
-	// help if round trips are long.
+	// Lanes is the largest number of pipelines in flight. 0 means 1, which makes the fewest system
+	// calls; more lanes help if round trips are long.
 	Lanes int
 	// Timeout bounds a pipeline's round trip; on connections of redisconn it bounds the wait for
 	// each next answer. 0 means one second. The client needs ContextTimeoutEnabled.
@@ -63,16 +63,16 @@ type Pipeline struct {
 const (
 	// batchCommands bounds the commands of a pipeline, not counting its last group.
 	batchCommands = 512
-	// batchPrepared is the least number of prepared groups that a pipeline takes if they wait; it
-	// takes a third of the waiting ones if that is more. Fewer keep several lanes busy, more save
+	// batchPrepared is the number of waiting groups with Prepare that a pipeline takes; if a third
+	// of the waiting groups is more, it takes a third. Fewer keep several lanes busy, more save
 	// system calls.
 	batchPrepared = 16
-	// maxPrepared bounds the prepared groups of a pipeline, as their size is unknown before.
+	// maxPrepared bounds a pipeline's groups with Prepare, because only Prepare tells their size.
 	maxPrepared = 64
 	// yields is how often a lane yields before it sends: a caller that has just got an answer is
 	// about to send its next command.
 	yields = 3
-	// maxWaiting bounds the groups that wait for a lane; more block their callers.
+	// maxWaiting bounds the groups that wait for a lane; further callers block.
 	maxWaiting = 4096
 )
 
@@ -92,7 +92,7 @@ type Group struct {
 	err  error
 }
 
-// New returns a pipeline on the client, which stays the caller's.
+// New returns a pipeline on the client, which the caller closes.
 func New(client *redis.Client, o Options) *Pipeline {
 	if o.Lanes <= 0 {
 		o.Lanes = 1
@@ -123,10 +123,10 @@ func (p *Pipeline) Closed() bool {
 	return p.closed
 }
 
-// Do sends the group and waits for its replies. It returns the connection's error, if any: then the
-// commands may have been executed or not. Each command keeps its own error. Do returns within about
-// twice the time-out if Redis accepts and never answers, and at once while a Cluster's master is
-// known to be unreachable.
+// Do sends the group and waits for its replies. After a connection's error, which it returns, the
+// commands may or may not have been executed. Each command keeps its own error. Do returns within
+// about twice the time-out if Redis accepts and never answers, and at once while a Cluster's master
+// is known to be unreachable.
 func (p *Pipeline) Do(g *Group) error {
 	if p.gate == nil {
 		return p.do(g)
@@ -205,7 +205,7 @@ func (p *Pipeline) gather(batch []*Group) []*Group {
 	return batch
 }
 
-// send sends the groups, and returns the connection's error. cmds is a buffer for their commands.
+// send sends the groups, and returns the connection's error. cmds is a buffer for the commands.
 func (p *Pipeline) send(batch []*Group, cmds *[]redis.Cmder) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
@@ -252,8 +252,8 @@ func (p *Pipeline) refuse(err error) {
 	}
 }
 
-// Hook returns a hook that sends a client's commands through the pipeline. The client must not be
-// the pipeline's own. Blocking commands and transactions bypass the pipeline.
+// Hook returns a hook that sends a client's commands through the pipeline. Do not add it to the
+// pipeline's own client. Blocking commands and transactions bypass the pipeline.
 func (p *Pipeline) Hook() redis.Hook { return hook{p} }
 
 type hook struct{ *Pipeline }
@@ -321,9 +321,9 @@ type Client struct {
 	pipeline *Pipeline
 }
 
-// Share returns a client that shares pipelines, and a function that ends them: a *Client for a
-// server, a *Cluster for a Cluster. Close the given client after that. Any other client is returned
-// unchanged.
+// Share returns a client that shares pipelines, a *Client for a server and a *Cluster for a Cluster,
+// and a function that ends the pipelines. Close the given client after that function. Share returns
+// any other client unchanged.
 func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func()) {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -339,8 +339,8 @@ func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func
 	return client, func() {}
 }
 
-// Unshared returns the client that Share was given: its commands end with their context. Any other
-// client is returned unchanged.
+// Unshared returns the client that was given to Share: its commands end with their context. It
+// returns any other client unchanged.
 func Unshared(client redis.UniversalClient) redis.UniversalClient {
 	switch c := client.(type) {
 	case *Client:

@@ -71,7 +71,7 @@ func TestConcurrentCommandsSharePipelines(t *testing.T) {
 	}
 }
 
-// One lane does not take all of the prepared groups that wait.
+// A lane does not take all waiting groups with Prepare.
 func TestPreparedGroupsAreShared(t *testing.T) {
 	base, counter := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), MaxRetries: -1}), new(count)
 	defer base.Close()

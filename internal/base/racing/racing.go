@@ -1,8 +1,8 @@
 // Package racing reports whether the race detector is on, which makes a test several times slower.
 package racing
 
-// Fewer returns n, or a tenth of n, at least 1, under the race detector: more histories of the same
-// calls find no new race.
+// Fewer returns n, but under the race detector a tenth of n, at least 1: more histories of the same
+// calls find no further race.
 func Fewer(n int) int {
 	if Enabled {
 		return max(1, n/10)

@@ -1,5 +1,5 @@
-// Package redisreply classifies the errors of Redis and its clients. Most of them are only texts,
-// and no other code reads these. Start with Of.
+// Package redisreply classifies the errors of Redis and its clients. Most of these errors differ
+// only in their texts, which no other package reads. Start with Of.
 package redisreply
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Trouble is an error state of a Redis as a whole, whatever the command. It is one of a closed
-// set, so that it can label a metric.
+// A Trouble is an error state of a Redis as a whole, whatever the command. The set is closed, so
+// that a Trouble can label a metric.
 type Trouble string
 
 const (
@@ -25,7 +25,7 @@ const (
 	Crowded    Trouble = "crowded"     // it takes no more clients
 	Full       Trouble = "full"        // its memory is full
 	ReadOnly   Trouble = "read_only"   // it is a replica
-	NoReplicas Trouble = "no_replicas" // it has fewer replicas than it wants
+	NoReplicas Trouble = "no_replicas" // it has fewer replicas than it requires for a write
 	NotSaved   Trouble = "not_saved"   // it cannot save to disk, and takes no writes
 	Starting   Trouble = "starting"    // it loads its keys
 	Busy       Trouble = "busy"        // it runs one script
@@ -34,7 +34,8 @@ const (
 
 var Troubles = []Trouble{Away, Refused, Crowded, Full, ReadOnly, NoReplicas, NotSaved, Starting, Busy, Broken}
 
-// troubles are the replies of a Redis in an error state. Some are only a text after the word ERR.
+// troubles are parts of the replies of a Redis in an error state. Some replies are only a text after
+// the word ERR.
 var troubles = []struct {
 	says    string
 	trouble Trouble
@@ -51,8 +52,8 @@ var troubles = []struct {
 	{"CLUSTERDOWN ", Broken}, {"redis: cluster has no nodes", Broken},
 }
 
-// Of returns the error state that a command's error reports; None if the error is the command's
-// own. It also reads the text, as a script's error has nothing else.
+// Of returns the error state that a command's error reports; None if the error concerns only the
+// command. It reads the error's text, because a script's error has nothing else.
 func Of(err error) Trouble {
 	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, context.Canceled) {
 		return None
@@ -63,7 +64,7 @@ func Of(err error) Trouble {
 			return reply.trouble
 		}
 	}
-	var network net.Error // the end of a deadline, too
+	var network net.Error // also an expired deadline
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) {
 		return Away
 	}
@@ -87,7 +88,7 @@ func (t Trouble) Text() string {
 	case NoReplicas:
 		return "has too few replicas to write (NOREPLICAS)"
 	case NotSaved:
-		return "cannot save what it is told (MISCONF)"
+		return "cannot save to its disk (MISCONF)"
 	case Starting:
 		return "is starting (LOADING)"
 	case Busy:
@@ -98,14 +99,14 @@ func (t Trouble) Text() string {
 	return "does not answer"
 }
 
-// TextOf returns an error's text without the arguments that Redis quotes from an unknown command:
-// they may hold users and their data.
+// TextOf returns an error's text without the arguments that Redis quotes from an unknown command,
+// which may contain users' names and data.
 func TextOf(err error) string {
 	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	return text
 }
 
-// contains reports whether the error's text contains one of these.
+// contains reports whether the error's text contains any of these.
 func contains(err error, these ...string) bool {
 	text := TextOf(err)
 	return slices.ContainsFunc(these, func(one string) bool { return strings.Contains(text, one) })
@@ -130,8 +131,8 @@ func Answered(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// IsMoving reports whether the error is a Cluster's reply that a command was not run because its slot
-// is migrating to another master, or has moved.
+// IsMoving reports whether the error is a Cluster's reply that a command was not run because its hash
+// slot is migrating to another master, or has moved.
 func IsMoving(err error) bool {
 	if err == nil {
 		return false
@@ -142,7 +143,7 @@ func IsMoving(err error) bool {
 }
 
 // OfItsKeys reports whether the error is a reply about the command's own keys, which belong to one
-// user or notification: a key of a wrong type, or a value that is not a number. In doubt it is
+// user or notification: a key of a wrong type, or a value that is not a number. In doubt it returns
 // false.
 func OfItsKeys(err error) bool {
 	var reply redis.Error
@@ -157,7 +158,7 @@ var keyTrouble = regexp.MustCompile(`WRONGTYPE ` +
 // OfRedis reports whether the error is from Redis or from the connection to it.
 func OfRedis(err error) bool {
 	var (
-		network net.Error // the end of a deadline, too
+		network net.Error // also an expired deadline
 		reply   redis.Error
 	)
 	if errors.As(err, &network) || errors.As(err, &reply) || Of(err) != None {
@@ -183,9 +184,9 @@ func NoMaster(err error) bool { return contains(err, "all sentinels") }
 // NoCluster reports whether the Redis is not a Cluster's node.
 func NoCluster(err error) bool { return contains(err, "cluster support disabled") }
 
-// NoDatabase reports whether Redis has no database of the number asked for.
+// NoDatabase reports whether Redis has no database of the requested number.
 func NoDatabase(err error) bool { return contains(err, "DB index is out of range") }
 
-// NotServed reports whether no node has the slot; every node replies so. CLUSTERDOWN alone may be
-// one node's own view, for example after its start.
+// NotServed reports whether no node has the hash slot, as every node then replies. CLUSTERDOWN
+// alone may be one node's view, for example after its start.
 func NotServed(err error) bool { return contains(err, "Hash slot not served") }

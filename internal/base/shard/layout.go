@@ -17,9 +17,9 @@ import (
 
 const onCluster = 8
 
-// A Layout is the configured number of shards. It is checked against the hash PREFIX:layout, which
-// the first process writes: with another number a process would search for jobs and records in
-// other places. Safe for concurrent use.
+// A Layout is the configured number of shards. Check compares it with the hash PREFIX:layout, which
+// the first process writes: with a different number a process would search for jobs and records
+// under wrong keys. Safe for concurrent use.
 type Layout struct {
 	client redis.UniversalClient
 	prefix string
@@ -36,7 +36,7 @@ type verdict struct {
 	at     time.Time
 }
 
-// NewLayout returns the layout of the client's Redis under the prefix. 0 shards are 8 on a
+// NewLayout returns the layout of the client's Redis under the prefix. n = 0 means 8 shards on a
 // Cluster and 1 elsewhere.
 func NewLayout(client redis.UniversalClient, prefix string, n int) *Layout {
 	if n == 0 {
@@ -59,12 +59,13 @@ func (l *Layout) Shards() Shards {
 const (
 	// checkWithin bounds the wait for the key.
 	checkWithin = 2 * time.Second
-	// checkAgain is how long a check without agreement counts.
+	// checkAgain is how long the result of a check counts that did not find the numbers equal.
 	checkAgain = 5 * time.Second
 )
 
-// Check returns a *WrongError if Redis has another number of shards. Only the first check waits,
-// and after Redis has agreed there is none. While the key cannot be read, the configuration counts.
+// Check returns a *WrongError if Redis has a different number of shards. Only the first check waits.
+// After the numbers were equal once, Redis is not asked again. While the key cannot be read, the
+// configuration counts.
 func (l *Layout) Check(ctx context.Context) error {
 	if !Valid(l.n) {
 		return fmt.Errorf("%d shards: want a power of two up to %d", l.n, MaxShards)
@@ -118,7 +119,7 @@ func (l *Layout) Keep(ctx context.Context) error {
 	return l.client.HSetNX(ctx, l.prefix+":layout", "shards", l.n).Err()
 }
 
-// A WrongError means that Redis has another number of shards than the configuration.
+// A WrongError means that Redis has a different number of shards than the configuration.
 type WrongError struct {
 	Key        string
 	Configured int
@@ -130,5 +131,5 @@ func (e *WrongError) Error() string {
 	return fmt.Sprintf("redis.shards is %d here, and Redis has %s shards (%s): set redis.shards: %s, or in Go WithShards(%s)", e.Configured, e.Kept, e.Key, e.Kept, e.Kept)
 }
 
-// Valid reports whether n is a valid number of shards: a power of two up to Most.
+// Valid reports whether n is a valid number of shards: a power of two up to MaxShards.
 func Valid(n int) bool { return n > 0 && n <= MaxShards && n&(n-1) == 0 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// The first process writes its number of shards; a process with another number is refused.
+// The first process writes its number of shards; a process with a different number gets an error.
 func TestLayoutIsCheckedAgainstTheKey(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
@@ -76,7 +76,7 @@ func TestLayoutIsCheckedAgainAfterAnOutage(t *testing.T) {
 		check(nil, 0) // and begins a check
 		r.hang = false
 		time.Sleep(checkWithin + checkAgain)
-		check(nil, 0) // and begins another one
+		check(nil, 0) // and begins the next check
 		wrong := new(WrongError)
 		if err := l.Check(t.Context()); !errors.As(err, &wrong) || wrong.Kept != "16" {
 			t.Error(err)
@@ -96,7 +96,7 @@ func TestLayoutIsCheckedAgainAfterAnOutage(t *testing.T) {
 	})
 }
 
-// replies are a Redis that has 16 shards, or kept.
+// replies answer as a Redis with 16 shards, or with kept.
 type replies struct {
 	hang  bool
 	kept  string

@@ -6,7 +6,7 @@ func Queue(priority string) string { return "pushpace-" + priority }
 // Queues are pushpace's queues, the most urgent first.
 var Queues = []string{Queue("critical"), Queue("default"), Queue("bulk")}
 
-// QueueKey returns one of asynq's keys of a queue, as asynq's internal/base makes them.
+// QueueKey returns asynq's key of that name for a queue, as asynq's internal/base makes it.
 func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
 
 const (
@@ -16,6 +16,6 @@ const (
 	AsynqKeys = "asynq:*"
 )
 
-// IdleKey returns the flag of a queue that a worker has found empty. It holds the channel on which
-// idle workers wait for notifications. worker/queue has the protocol.
+// IdleKey returns the key that marks a queue that a worker has found empty. Its value is the
+// channel on which idle workers wait for messages. worker/queue has the protocol.
 func IdleKey(queue string) string { return QueueKey(queue, "idle") }

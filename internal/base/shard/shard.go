@@ -1,9 +1,9 @@
-// Package shard maps notifications to places in Redis. A shard is a block of a Cluster's hash
-// slots, chosen by a notification's app and user, so that their timelines lie in that block. Start
-// with Layout.
+// Package shard maps notifications to keys in Redis. A shard is a block of a Cluster's hash slots.
+// A notification's app and user determine its shard, which also contains the user's timelines.
+// Start with Layout.
 //
-// A shard's queues and records lie in one slot of the block, by a hash tag in braces: on a Cluster
-// the keys of a script must be of one slot.
+// A hash tag in braces puts a shard's queues and records into one hash slot of the block: on a
+// Cluster all keys of a script must be in one hash slot.
 package shard
 
 import (
@@ -16,24 +16,24 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// MaxShards bounds how many shards there are.
+// MaxShards is the largest number of shards.
 const MaxShards = 256
 
-// A Shard is the place of some users' notifications.
+// A Shard has the keys of some users' notifications.
 type Shard struct {
-	// Number is its place among the shards, from 0.
+	// Number is the shard's index, from 0.
 	Number int
 
-	base     string            // of its keys
+	base     string            // prefix of the shard's keys
 	queues   map[string]string // asynq's name by pushpace's queue
 	cluster  bool
 	database int
 }
 
-// Shards are all shards, by their numbers.
+// Shards are all shards, indexed by Number.
 type Shards []Shard
 
-// Of returns the number of the shard of an app's user, for so many shards.
+// Of returns the number of the shard of an app's user, if there are that many shards.
 func Of(shards int, app, user string) int {
 	if shards == 1 {
 		return 0
@@ -56,13 +56,13 @@ func NewShards(client redis.UniversalClient, prefix string, n int) Shards {
 	return all
 }
 
-// names are a shard's names in one slot, the middle of its block.
+// names are a shard's names in one hash slot, the middle of its block.
 type names struct {
 	tag    string
 	queues map[string]string
 }
 
-var found sync.Map // results of landings by n
+var found sync.Map // results of namesOf by n
 
 func namesOf(n int) []names {
 	if known, ok := found.Load(n); ok {
@@ -103,15 +103,15 @@ func (s Shard) Queues() []string {
 	return all
 }
 
-// QueueKey returns one of asynq's keys of a queue.
+// QueueKey returns asynq's key of that name for a queue.
 func (s Shard) QueueKey(queue, name string) string { return QueueKey(s.Queue(queue), name) }
 
 // IdleKey returns the IdleKey of a queue.
 func (s Shard) IdleKey(queue string) string { return IdleKey(s.Queue(queue)) }
 
-// Channel returns the channel for notifications about the shard's queues. On a Cluster it is a
-// sharded channel in the shard's slot. On one server it includes the database's number, since all
-// databases share channels.
+// Channel returns the pub/sub channel of the shard's queues. On a Cluster it is a sharded channel in
+// the shard's hash slot. On a single server it includes the database's number, since all databases
+// share channels.
 func (s Shard) Channel() string {
 	if s.cluster {
 		return s.IdleKey(Queue("default"))
@@ -119,7 +119,7 @@ func (s Shard) Channel() string {
 	return fmt.Sprintf("asynq:%d:%s:idle", s.database, s.Queue(Queue("default")))
 }
 
-// Sharded reports whether the shard's channel is a Cluster's.
+// Sharded reports whether the shard's channel is a Cluster's sharded channel.
 func (s Shard) Sharded() bool { return s.cluster }
 
 // QueueOf returns pushpace's queue from one of asynq's keys: asynq:{NAME}:….

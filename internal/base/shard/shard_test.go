@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// The names must not change: data of running Clusters lies under them.
+// The names must not change: running Clusters have their data under these names.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	of := func(shards, number int) Shard {
@@ -45,7 +45,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Redis has the same slots, and one for all of a shard.
+// Redis computes the same hash slots, and one hash slot for all keys of a shard.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3)[0].Client(t)

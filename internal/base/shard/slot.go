@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// slots is how many hash slots a Cluster has.
+// slots is the number of hash slots of a Cluster.
 const slots = 16384
 
 // Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,
-// so that no name can end the hash tag or reach into another's keys.
+// so that no name can end the hash tag or lead to the keys of a different name.
 func Escape(name string) string { return inPaths.Replace(url.PathEscape(name)) }
 
-// inPaths are the other bytes that a URL's path has as they are.
+// inPaths escapes the other bytes that url.PathEscape leaves unchanged.
 var inPaths = strings.NewReplacer("$", "%24", "&", "%26", ":", "%3A", "=", "%3D")
 
 // UserTag returns the hash tag of all keys of one app's user.
@@ -23,7 +23,7 @@ func UserTag(app, user string) string {
 	return Escape(app) + "/" + Escape(user)
 }
 
-// slotOf returns the slot of a key with this hash tag: its CRC16/XMODEM modulo slots. See
+// slotOf returns the hash slot of a key with this hash tag: the tag's CRC16/XMODEM modulo slots. See
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
 func slotOf(tag string) int { return int(crc(0, tag)) % slots }
 
@@ -53,7 +53,7 @@ var crcs = func() (all [256]uint16) {
 
 const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-// nameInSlot returns the first of base-000, base-001, …, base-zzz, base-0000, … that is in the slot.
+// nameInSlot returns the first of base-000, base-001, …, base-zzz, base-0000, … in the hash slot.
 func nameInSlot(base string, slot int) string {
 	base += "-"
 	before := crc(0, base)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A Histogram counts durations in buckets, each at most a quarter of its durations wide. The zero
-// value is ready to use. Safe for concurrent use.
+// A Histogram counts durations in buckets. From 128 µs on, a bucket is at most as wide as a quarter
+// of its durations. The zero value is ready to use. Safe for concurrent use.
 type Histogram [4 * octaves]atomic.Int64
 
-// octaves are the first 128 µs, each doubling up to two minutes, and all longer durations: each has
-// four buckets.
+// octaves is the number of ranges, of four buckets each: the first 128 µs, each doubling of that up
+// to two minutes, and all longer durations.
 const octaves = 21
 
 // Add counts a duration.
@@ -33,8 +33,8 @@ func (h *Histogram) Counts() []int64 {
 	return counts
 }
 
-// Quantile returns the approximate duration that this share of the durations does not exceed, from
-// their counts; 0 for none.
+// Quantile returns approximately the duration that this share of the counted durations does not
+// exceed; 0 if the counts are zero.
 func Quantile(counts []int64, share float64) time.Duration {
 	var all, seen int64
 	for _, n := range counts {

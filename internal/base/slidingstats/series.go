@@ -1,5 +1,5 @@
-// Package slidingstats computes statistics of the last minutes from counts that only grow. Counting
-// stays cheap: a reader samples the counts now and then. Start with Series.
+// Package slidingstats computes statistics of the last minutes from counts that only grow. It adds
+// no cost to counting: a reader samples the counts now and then. Start with Series.
 package slidingstats
 
 import (
@@ -24,7 +24,7 @@ type mark struct {
 }
 
 // Sample records the counts at that instant. A later call may pass more counts. The growth since
-// the previous call belongs to the minute of this one.
+// the previous call belongs to the minute of at.
 func (s *Series) Sample(at time.Time, counts []int64) {
 	minute := at.Unix() / 60
 	if n := len(s.marks); n == 0 || minute > s.marks[n-1].minute { // not if the clock was set back
@@ -36,7 +36,8 @@ func (s *Series) Sample(at time.Time, counts []int64) {
 	s.now = counts
 }
 
-// Growth returns the growth of the counts in at most so many minutes, including the current one.
+// Growth returns the growth of the counts in the last minutes, at most that many, including the
+// current one.
 func (s *Series) Growth(minutes int64) []int64 {
 	for _, m := range s.marks {
 		if m.minute > s.marks[len(s.marks)-1].minute-minutes {

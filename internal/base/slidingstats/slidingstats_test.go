@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Growth is reported by the minute, whenever it is sampled, for Window minutes.
+// A Series reports the growth of each of the last Window minutes, whenever it is sampled.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	var s Series
@@ -18,7 +18,7 @@ func TestSeries(t *testing.T) {
 	at := func(minute, second int) time.Time { return time.Unix(int64(60*(1000+minute)+second), 0) }
 	s.Sample(at(0, 58), []int64{2})
 	s.Sample(at(0, 59), []int64{5})
-	s.Sample(at(1, 0), []int64{6, 1})  // a count that is new
+	s.Sample(at(1, 0), []int64{6, 1})  // with a new count
 	s.Sample(at(0, 59), []int64{7, 1}) // the clock was set back
 	s.Sample(at(3, 30), []int64{10, 1})
 	told := func() (all [][]int64) {
@@ -48,11 +48,11 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// A quantile differs from the exact one by at most an eighth.
+// A quantile differs from the exact value by at most an eighth.
 func TestQuantile(t *testing.T) {
 	t.Parallel()
 	if got := Quantile(new(Histogram).Counts(), .5); got != 0 {
-		t.Errorf("of none: %s", got)
+		t.Errorf("without durations the quantile is %s", got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var h Histogram

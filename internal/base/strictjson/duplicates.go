@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
-// Duplicates finds names that an object of a valid JSON text has twice: readers differ on which of
-// the two counts. Names within the members called open belong to an app or a platform, and differ
-// by case. Elsewhere they are pushpace's own, which encoding/json reads whatever their case.
+// Duplicates finds names that an object of a valid JSON text has twice, because readers differ on
+// which of the two counts. Inside the members listed in open, names belong to an app or a platform
+// and are case-sensitive. All other names are pushpace's own, whose case encoding/json ignores.
 func Duplicates(data []byte, open ...string) fielderrors.Faults {
 	var path [8][]byte // enough for most texts, on the stack
 	var names [linearLimit][]byte
@@ -24,9 +24,9 @@ type nameScan struct {
 	data   []byte
 	at     int
 	open   []string
-	path   [][]byte // names, and indices, on the way to here
-	names  [][]byte // of the objects on the way to here
-	inside bool     // an open member
+	path   [][]byte // names and indices from the root to at
+	names  [][]byte // names in the objects around at
+	inside bool     // at is inside an open member
 	faults fielderrors.Faults
 }
 
@@ -54,7 +54,7 @@ var literalEnds = []byte(",]} \t\r\n")
 
 func (s *nameScan) object(depth int) {
 	first := len(s.names)
-	var many map[string]bool // from few names on
+	var many map[string]bool // used above linearLimit names
 	for s.at++; ; s.at++ {
 		s.space()
 		if s.data[s.at] == '}' {
@@ -139,7 +139,7 @@ func (s *nameScan) known(names [][]byte, name []byte) bool {
 	return false
 }
 
-// key returns the form in which equal names are equal.
+// key returns a form of the name that is identical for names that count as equal.
 func (s *nameScan) key(name []byte) string {
 	if s.inside {
 		return string(name)

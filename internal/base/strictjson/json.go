@@ -1,6 +1,6 @@
-// Package strictjson reads JSON as strictly as notifications are read. Faults are: an unknown
-// field, a duplicate name, half a character, and a value that does not fit. It reports them by
-// field and without values. Start with Parse.
+// Package strictjson reads JSON strictly, as notifications need. Faults are: an unknown field, a
+// duplicate name, half a character, and a value of a wrong type. It reports faults by field and
+// without values. Start with Parse.
 package strictjson
 
 import (
@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Encode writes v compactly and does not escape <, > and &: escaping takes five bytes each of the
-// 4096 that a platform accepts.
+// Encode writes v compactly and does not escape <, > and &: each escape would take five of the 4096
+// bytes that a platform accepts.
 func Encode(v any) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -23,7 +23,7 @@ func Encode(v any) ([]byte, error) {
 	return bytes.Clone(bytes.TrimSuffix(e.text.Bytes(), []byte("\n"))), nil
 }
 
-// An encoder reuses its buffer for one value after the other.
+// An encoder reuses its buffer.
 type encoder struct {
 	*json.Encoder
 	text bytes.Buffer
@@ -38,8 +38,8 @@ var encoders = sync.Pool{New: func() any {
 
 var errTrailing = errors.New("more than one JSON value")
 
-// Decode reads exactly one JSON value. It rejects fields that v does not have, and keeps numbers as
-// written.
+// Decode reads exactly one JSON value. It rejects fields that v does not have, and does not round
+// numbers.
 func Decode(data []byte, v any) error {
 	d := decoders.Get().(*decoder)
 	if d.read(data, v) != nil { // a decoder is unusable after an error, and its offsets count from its first text
@@ -49,7 +49,7 @@ func Decode(data []byte, v any) error {
 	return nil
 }
 
-// A decoder reuses its buffer for one text after the other.
+// A decoder reuses its buffer.
 type decoder struct {
 	*json.Decoder
 	text bytes.Reader

@@ -17,13 +17,13 @@ import (
 	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
-// Parse reads one JSON object into the struct behind v. open lists members; inside them, names
-// are not checked. The error is of type fielderrors.Faults.
+// Parse reads one JSON object into the struct that v points to. Inside the members listed in open,
+// any names are allowed. The error is of type fielderrors.Faults.
 func Parse(data []byte, v any, open ...string) error {
 	return Check(data, v, Decode(data, v), open...)
 }
 
-// Check returns the faults of data, after decoding it into v's type has returned err. The result is
+// Check returns the faults of data. err is the error of decoding data into v's type. The result is
 // of type fielderrors.Faults, or nil.
 func Check(data []byte, v any, err error, open ...string) error {
 	if !utf8.Valid(data) {
@@ -80,7 +80,7 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *fielderrors.
 		t = t.Elem()
 	}
 	if string(data) == "null" {
-		return // leaves a field as it is
+		return // null does not change a field
 	}
 	switch own := reflect.New(t).Interface().(type) {
 	case json.Unmarshaler:

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// A Process is a child of this process. A watchdog, a shell in a process group of its own,
-// reads a pipe that this process writes to. The pipe closes when this process ends, even by a
-// panic or a SIGKILL, and the watchdog then kills the child. A Process is for one goroutine at
-// a time.
+// A Process is a child of this process. A watchdog, a shell in its own process group, reads a pipe
+// whose other end this process holds. When this process ends, even by a panic or a SIGKILL, the
+// pipe closes and the watchdog kills the child. Not safe for concurrent use.
 type Process struct {
 	child    *exec.Cmd
 	watchdog *exec.Cmd
@@ -27,11 +26,11 @@ type Process struct {
 // Usage is the consumption of a process until its end.
 type Usage struct {
 	CPU time.Duration
-	RSS int64 // the most resident memory, in bytes
+	RSS int64 // peak of resident memory, in bytes
 }
 
-// Start starts the command, in a process group of its own, so that Ctrl-C does not reach it.
-// It starts no goroutine: the command's outputs must be files or nil.
+// Start starts the command in its own process group, so that Ctrl-C does not reach the command. It
+// starts no goroutine: the command's outputs must be files or nil.
 func Start(child *exec.Cmd) (*Process, error) {
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(); err != nil {
@@ -64,7 +63,7 @@ func (p *Process) watch() error {
 	return nil
 }
 
-// PID returns the number of the process.
+// PID returns the process's ID.
 func (p *Process) PID() int { return p.child.Process.Pid }
 
 // Signal sends a signal to the process.
@@ -83,7 +82,7 @@ func (p *Process) Exited() bool {
 	return p.reaped
 }
 
-// reap takes the process's exit status and usage, if it has ended.
+// reap reads the exit status and the usage of the process, if it has ended.
 func (p *Process) reap(options int) {
 	var used syscall.Rusage
 	pid, err := syscall.Wait4(p.PID(), nil, options, &used)
@@ -96,7 +95,7 @@ func (p *Process) reap(options int) {
 }
 
 // Kill ends the process and its watchdog, and returns the usage of the process. The watchdog
-// ends first, so that it cannot kill another process with the child's number.
+// ends first, so that it cannot kill a later process with the child's ID.
 func (p *Process) Kill() Usage {
 	_ = p.watchdog.Process.Kill()
 	_ = p.watchdog.Wait()

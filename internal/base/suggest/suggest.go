@@ -1,4 +1,4 @@
-// Package suggest finds the name that a mistyped one stands for. Start with Hint.
+// Package suggest finds the name that a user probably meant to type. Start with Hint.
 package suggest
 
 import (
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Name returns the name closest to the mistyped one, at most a third of its letters away; "" if
-// there is none. An extra, a missing or a wrong letter, or two swapped letters, count as one. Case
-// does not count.
+// Name returns the name closest to the mistyped one, which may differ in at most a third of its
+// letters; "" if no name is as close. An extra, a missing or a wrong letter, or two swapped letters,
+// count as one difference. Case does not count.
 func Name(mistyped string, names []string) string {
 	const longest = 128 // longer input is not a mistyped name
 	typed := []rune(strings.ToLower(mistyped))
@@ -33,7 +33,7 @@ func Hint(mistyped string, names []string) string {
 	return "; did you mean " + name + "?"
 }
 
-// UnknownApp returns the fault of an app that is not one of these, as the end of a sentence.
+// UnknownApp returns the fault of an app's name that is not in apps, as the end of a sentence.
 func UnknownApp(name string, apps []string) string {
 	fault := "is not one of the configuration's apps"
 	if len(apps) > 0 {
@@ -51,8 +51,8 @@ func joinFirst(names []string) string {
 	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
 }
 
-// distance returns the number of edits between a and b, or at least most if they are that far
-// apart. Source: the optimal string alignment distance.
+// distance returns the number of edits between a and b. If that is most or more, the result may be
+// any number from most on. Source: the optimal string alignment distance.
 func distance(a, b []rune, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most

@@ -1,5 +1,5 @@
 // Package textfile reads texts that people write with an editor or a shell: UTF-8, with or without
-// a byte order mark. Configuration, credentials, secrets and files of notifications use it.
+// a byte order mark. Readers of configuration, credentials, secrets and notifications use it.
 package textfile
 
 import (
@@ -15,7 +15,7 @@ import (
 // concatenated files have it at the start of a line too.
 const mark = "\ufeff"
 
-// An EncodingError refuses a text that is not in UTF-8.
+// An EncodingError is the error for a text in UTF-16 or UTF-32.
 type EncodingError struct {
 	Encoding string // UTF-16 or UTF-32
 }
@@ -25,7 +25,7 @@ func (e *EncodingError) Error() string {
 	return "is in " + e.Encoding + ": save it as UTF-8 (in PowerShell with Out-File -Encoding utf8, not with >)"
 }
 
-// Read reads a file as Decode does. Its errors name the file, and hold nothing of the text.
+// Read reads a file as Decode does. Its errors name the file, and contain nothing of the text.
 func Read(file string) ([]byte, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -38,8 +38,8 @@ func Read(file string) ([]byte, error) {
 	return text, nil
 }
 
-// Decode returns a whole text without its byte order marks. For UTF-16 and UTF-32 it returns
-// an *EncodingError; it does not check otherwise that the text is UTF-8.
+// Decode returns a complete text without its byte order marks. For UTF-16 and UTF-32 it returns an
+// *EncodingError. It does not check whether any other text is UTF-8.
 func Decode(data []byte) ([]byte, error) {
 	if encoding := encodingOf(data); encoding != "" {
 		return nil, &EncodingError{encoding}
@@ -77,8 +77,7 @@ func NewReader(r io.Reader) (io.Reader, error) {
 	return io.MultiReader(bytes.NewReader(head), r), nil
 }
 
-// encodingOf returns the encoding of a text by its beginning, "" for UTF-8 and for anything
-// else.
+// encodingOf returns UTF-16 or UTF-32 if the beginning of a text is in this encoding; otherwise "".
 func encodingOf(text []byte) string {
 	begins := func(s string) bool { return bytes.HasPrefix(text, []byte(s)) }
 	null := func(pattern ...bool) bool { // one per byte, of the most first

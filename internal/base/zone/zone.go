@@ -1,5 +1,5 @@
-// Package zone finds the instants at which a time zone's clocks show a local time, also at clock
-// changes. Start with Load.
+// Package zone finds the instants at which a time zone's clocks show a local time, also around
+// clock changes. Start with Load.
 package zone
 
 import (
@@ -33,7 +33,7 @@ func Load(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// isPlain reports whether the name is a zone's usual spelling: another spelling would be loaded
+// isPlain reports whether the name is a zone's usual spelling: any other spelling would be cached
 // again. It excludes zones that differ between systems.
 func isPlain(name string) bool {
 	switch first, _, _ := strings.Cut(name, "/"); first {
@@ -49,8 +49,8 @@ var ErrUnknown = errors.New("is no IANA time zone such as Europe/Berlin")
 // A Local is a date and time as a clock shows it, in seconds since 1970-01-01T00:00.
 type Local int64
 
-// At returns the local time minutes after midnight of that date. Days and minutes may exceed their
-// month and day.
+// At returns the local time of that date, the given minutes after midnight. A day may exceed its
+// month, and minutes may exceed their day.
 func At(year int, month time.Month, day, minutes int) Local {
 	return Shown(time.Date(year, month, day, 0, minutes, 0, 0, time.UTC))
 }
@@ -61,8 +61,8 @@ func Shown(t time.Time) Local {
 	return Local(t.Unix() + int64(offset))
 }
 
-// First returns the first instant, in Unix s, at which the zone's clocks show that time or a later
-// one: the first of two if the time occurs twice, the instant of the jump if it is skipped.
+// First returns the first instant, in Unix s, at which the zone's clocks show l or a later time: the
+// first of two instants if l occurs twice, the instant of the jump if l is skipped.
 func (l Local) First(zone *time.Location) int64 {
 	first := int64(l) + margin
 	l.segments(zone, func(from, upto, offset int64) {
@@ -73,8 +73,8 @@ func (l Local) First(zone *time.Location) int64 {
 	return first
 }
 
-// Past returns the first instant, in Unix s, after which the zone's clocks show no earlier time:
-// the second of two if the time occurs twice, the instant of the jump if it is skipped.
+// Past returns the first instant, in Unix s, after which the zone's clocks show no time before l:
+// the second of two instants if l occurs twice, the instant of the jump if l is skipped.
 func (l Local) Past(zone *time.Location) int64 {
 	past := int64(l) - margin
 	l.segments(zone, func(from, upto, offset int64) {

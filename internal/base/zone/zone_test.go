@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A time that is shown twice is the first one, and one that is jumped over the jump.
+// First and Past of a time that occurs twice are its two instants; of a skipped time, the jump.
 func TestFirstAndPast(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -60,12 +60,12 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A process in that zone computes the same as any other.
+// A process in any zone gets the same results.
 func TestLoadTheProcessesOwn(t *testing.T) {
 	t.Parallel()
 	own := time.Local.String()
 	if own == "Local" {
-		own = "UTC" // of a system that says nothing
+		own = "UTC" // the system has no named zone
 	}
 	if in, err := Load(own); err != nil || in.String() != own {
 		t.Errorf("%v, %v", in, err)
