@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// reloadEvery is the greatest age of a Cluster's slot map: a lost master does not announce its
-	// successor.
+	// reloadEvery is the greatest age of a Cluster's slot map: a lost master cannot redirect
+	// commands to its successor.
 	reloadEvery = time.Second
-	// redirects is how often a command on a Cluster is redirected: to the slot's node, and to the
-	// node that the slot moves to.
+	// redirects is how often a command on a Cluster is redirected: to the hash slot's node, and to
+	// the node that the hash slot moves to.
 	redirects = 2
 )
 
@@ -23,7 +23,7 @@ const (
 func newCluster(opts *redis.UniversalOptions, h *errorHook) *redis.ClusterClient {
 	o := opts.Cluster()
 	o.ClusterStateReloadInterval, o.MaxRedirects = reloadEvery, redirects
-	o.MaxRetries = -1 // redirects repeat it
+	o.MaxRetries = -1 // redirects repeat a command
 	cluster := redis.NewClusterClient(o)
 	cluster.OnNewNode(func(node *redis.Client) {
 		node.AddHook(reloadHook{cluster})

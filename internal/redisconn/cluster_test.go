@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// TestClusterFailover kills a master: its keys are found on the replica
-// soon after it has taken its place, not when go-redis looks of its own.
+// TestClusterFailover kills a master: its keys are found on the replica soon after the promotion,
+// not only at go-redis's next own reload of the slot map.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
 	args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
@@ -39,14 +39,14 @@ func TestClusterFailover(t *testing.T) {
 		info, err := c.Info(ctx, "replication").Result()
 		return err == nil && strings.Contains(info, "role:master") && c.Set(ctx, moved, "x", 0).Err() == nil
 	})
-	const looks = time.Minute // go-redis of its own
+	const looks = time.Minute // go-redis's own interval between reloads
 	if !eventually.Within(looks*2/3, func() bool { return conn.Client.Set(ctx, moved, "y", 0).Err() == nil }) {
 		t.Error("the map of the slots is not read again")
 	}
 }
 
-// TestAttemptsOnACluster has a command without a deadline end soon at a node that
-// accepts and does not answer.
+// TestAttemptsOnACluster checks that a command without a deadline ends soon on a node that accepts
+// and does not answer.
 func TestAttemptsOnACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)

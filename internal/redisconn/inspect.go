@@ -25,10 +25,10 @@ func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Conte
 	if single, ok := pipeline.Unshared(c).(*redis.Client); ok {
 		return f(ctx, single)
 	}
-	return fmt.Errorf("a client of type %T is not known", c)
+	return fmt.Errorf("the type %T of a Redis client is not supported", c)
 }
 
-// within returns a context with that part of the remaining time.
+// within returns a context that ends after that part of ctx's remaining time.
 func within(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
 	deadline, some := ctx.Deadline()
 	if !some {
@@ -39,12 +39,12 @@ func within(ctx context.Context, part float64) (context.Context, context.CancelF
 
 // findings are the warnings about a Redis.
 type findings struct {
-	losses  []string // ways to lose keys
-	outages []string // avoidable ways to stop as a whole
+	losses  []string // how the Redis may lose keys
+	outages []string // how the Redis may stop, and how to avoid it
 }
 
-// inspect returns the nodes' warnings, or the error if none can serve. One serving node of a
-// Cluster is enough: the others' jobs wait.
+// inspect returns the nodes' warnings, or an error if no node can serve. One serving node of a
+// Cluster is enough: the jobs on the other nodes wait.
 func inspect(ctx context.Context, c redis.UniversalClient, cfg config.Redis) (findings, error) {
 	var (
 		mu       sync.Mutex
@@ -58,7 +58,7 @@ func inspect(ctx context.Context, c redis.UniversalClient, cfg config.Redis) (fi
 		defer mu.Unlock()
 		if err != nil {
 			failed = err
-			found.outages = []string{fmt.Sprintf("does not serve, and what lies there waits: %v", err)}
+			found.outages = []string{fmt.Sprintf("does not serve, and its notifications wait: %v", err)}
 		}
 		answered = answered || err == nil
 		all.losses = append(all.losses, of(node, found.losses)...)
@@ -100,7 +100,7 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 	if err := unfit(info, cfg.Address.Mode); err != nil {
 		return found, err
 	}
-	// Managed services often refuse CONFIG. INFO lacks only whether snapshots are taken, and how
+	// Managed services often refuse CONFIG. Only CONFIG tells whether snapshots are taken, and how
 	// much of a Cluster stops with one node.
 	settings, err := node.ConfigGet(ctx, "save").Result()
 	if err != nil && !redisreply.Answered(err) {
@@ -123,22 +123,21 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 const (
 	fullCoverage = "cluster-require-full-coverage"
 	nodeTimeout  = "cluster-node-timeout"
-	// maxElectionDelay is the longest acceptable time until a Cluster's replica stands for
-	// election.
+	// maxElectionDelay is the longest acceptable time until a Cluster's replica starts an election.
 	maxElectionDelay = 5 * time.Second
 )
 
-// clusterOutages returns how long, and for which keys, a Cluster stops when this master fails, from its
-// INFO and the known settings. asked is the number of replicas that must acknowledge writes.
+// clusterOutages returns how long, and for which keys, a Cluster stops when this master fails. info is
+// the master's INFO; asked is the number of replicas that must acknowledge writes.
 func clusterOutages(info, settings map[string]string, asked int) (outages []string) {
 	if settings[fullCoverage] == "yes" {
-		outages = append(outages, fullCoverage+" is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no")
+		outages = append(outages, fullCoverage+" is yes, so that one master's failure stops the whole Cluster until a replica has replaced it: set no")
 	}
 	if ms, err := strconv.ParseInt(settings[nodeTimeout], 10, 64); err == nil && ms > maxElectionDelay.Milliseconds() {
-		outages = append(outages, fmt.Sprintf("%s is %d ms, for which all that lies there waits before a replica takes its place: set %d or less", nodeTimeout, ms, maxElectionDelay.Milliseconds()))
+		outages = append(outages, fmt.Sprintf("%s is %d ms: after a node's failure its notifications wait that long for a replica: set %d or less", nodeTimeout, ms, maxElectionDelay.Milliseconds()))
 	}
 	if info["role"] == "master" && replicas(info) == 0 && asked == 0 {
-		outages = append(outages, "has no replica, so that what lies there waits until it is back, and is lost with its disk: give it one")
+		outages = append(outages, "has no replica, so that its notifications wait until the node is back, and are lost with its disk: give it a replica")
 	}
 	return append(outages, missingReplicas(info, asked)...)
 }
@@ -154,7 +153,7 @@ func unfit(info map[string]string, mode config.Mode) error {
 	return nil
 }
 
-// snapshots holds whether Redis regularly saves its keys to a file.
+// snapshots tells whether Redis regularly saves its keys to a file (taken), and whether that is known.
 type snapshots struct{ known, taken bool }
 
 // assess returns how a Redis with these fields of INFO may lose keys, or that it is too old.
@@ -163,11 +162,11 @@ func assess(info map[string]string, s snapshots) []string {
 	switch v := info["redis_version"]; {
 	case !atLeast(v, 6, 2):
 		warnings = append(warnings, fmt.Sprintf("version %s is below 6.2: upgrade it", v))
-	case info["cluster_enabled"] == "1" && !atLeast(v, 7, 0): // they have no sharded publish
-		warnings = append(warnings, fmt.Sprintf("version %s of a Cluster is below 7, and workers take up to a second to find what is due: upgrade it", v))
+	case info["cluster_enabled"] == "1" && !atLeast(v, 7, 0): // no sharded pub/sub
+		warnings = append(warnings, fmt.Sprintf("version %s of a Cluster is below 7, and workers take up to a second to find due notifications: upgrade it", v))
 	}
 	if p := info["maxmemory_policy"]; p != "noeviction" && p != "" {
-		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s, which drops jobs and limits when memory is short: set noeviction", p))
+		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s, which deletes jobs and limits when memory is short: set noeviction", p))
 	}
 	if info["aof_enabled"] == "0" && s.known && !s.taken {
 		warnings = append(warnings, "nothing is persisted, and a restart loses everything: set appendonly yes")

@@ -75,7 +75,7 @@ func TestUnacknowledged(t *testing.T) {
 	}
 }
 
-// inspect warns neither of unknown settings nor of a replica's.
+// clusterOutages does not warn about unknown settings, nor about a replica's.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	const master = "role:master\r\nconnected_slaves:1\r\n"
@@ -91,7 +91,7 @@ func TestStanding(t *testing.T) {
 		{"no replica", "role:master\r\nconnected_slaves:0\r\n", well, []string{"has no replica"}},
 		{"a replica that has not all yet", master + strings.Replace(follower, "online", "wait_bgsave", 1), well, []string{"has no replica"}},
 		{"a replica", "role:slave\r\nslave_repl_offset:3\r\n", well, nil},
-		{"slow", master + follower, map[string]string{fullCoverage: "no", nodeTimeout: "5001"}, []string{"cluster-node-timeout is 5001 ms, for which all that lies there waits before a replica takes its place: set 5000 or less"}},
+		{"slow", master + follower, map[string]string{fullCoverage: "no", nodeTimeout: "5001"}, []string{"cluster-node-timeout is 5001 ms: after a node's failure its notifications wait that long for a replica: set 5000 or less"}},
 		{"all", "role:master\r\n", map[string]string{fullCoverage: "yes", nodeTimeout: "15000"}, []string{fullCoverage, nodeTimeout, "has no replica"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogTo logs the Redis client's own messages at debug level, for the whole process. They report
-// failures that calls return as errors anyway; by default the client prints them.
+// LogTo logs the Redis client's own messages at debug level, for the whole process. Calls return the
+// reported failures as errors anyway; without LogTo the client prints the messages.
 func LogTo(log *slog.Logger) { redis.SetLogger(clientLog{log}) }
 
 type clientLog struct{ log *slog.Logger }
@@ -21,8 +21,8 @@ func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
 	}
 }
 
-// Quiet returns a logger that logs at debug level while one of the watches has an error state or is
-// about to check. It is for code that fails because of that state: the watch logs the cause once.
+// Quiet returns a logger that logs at debug level while one of the watches is in an error state or
+// about to check. Code whose errors follow from that state uses it: the watch logs the cause once.
 func Quiet(log *slog.Logger, watches ...*Watch) *slog.Logger {
 	return slog.New(quiet{log.Handler(), watches})
 }

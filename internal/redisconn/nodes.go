@@ -16,7 +16,7 @@ import (
 // A Node is the present state of one server of a Redis.
 type Node struct {
 	Address string `json:"address"`
-	// Error is why nothing else is known; "" if the server answers.
+	// Error is why the other fields are unknown; "" if the server answers.
 	Error   string `json:"error,omitempty"`
 	Version string `json:"version,omitempty"`
 	// UsedMemory and MaxMemory are in bytes; MaxMemory is 0 without a bound.
@@ -24,36 +24,35 @@ type Node struct {
 	MaxMemory  int64 `json:"max_memory"`
 	// Eviction is the policy for full memory.
 	Eviction string `json:"eviction,omitempty"`
-	// AppendOnly is true if it logs its writes. LastSave is when it last wrote a snapshot; zero if
-	// it has written none since its start, or if that is unknown. Failing is why it does not
-	// persist as configured.
+	// AppendOnly is true if the server logs its writes. LastSave is when it last wrote a snapshot;
+	// zero if there is none since its start, or if that is unknown. Failing is why the server does
+	// not persist as configured.
 	AppendOnly bool      `json:"append_only"`
 	LastSave   time.Time `json:"last_save,omitzero"`
 	Failing    string    `json:"failing,omitempty"`
-	// AheadBy is how far its clock is ahead of this machine's, to within half a round trip.
+	// AheadBy is how far the server's clock is ahead of this machine's, to within half a round trip.
 	AheadBy time.Duration `json:"ahead_by_ns"`
 
-	// The fields below are known only for a master of a Cluster. Replicas is the number of
-	// replicas that have all of the master's keys; nil if the node is no such master, or if the
-	// number is unknown.
+	// The fields below are nil for a node that is not a master of a Cluster. Replicas is the
+	// number of replicas that have all of the master's keys; nil if unknown.
 	Replicas *int `json:"replicas,omitempty"`
-	// Shards are the numbers of its shards; nil if it is no such master.
+	// Shards are the master's shards, by Shard.Number.
 	Shards []int `json:"shards,omitzero"`
-	// Waiting is the number of waiting notifications in them; nil if it is no such master, or if
-	// the number is unknown. WaitingAt is when shards were last counted that do not answer now;
-	// zero if all answer.
+	// Waiting is the number of notifications that wait in these shards; nil if unknown. If some of
+	// the shards do not answer now, WaitingAt is when these were last counted; else it is zero.
 	Waiting   *int64    `json:"waiting,omitempty"`
 	WaitingAt time.Time `json:"waiting_at,omitzero"`
 }
 
 // ReadNodes returns the state of each node that holds keys, by address, without its shards. The
-// error is about the Cluster as a whole. A hanging node leaves enough time to report the others.
+// error is about the Cluster as a whole. It waits for a hanging node only so long that it can still
+// report the other nodes.
 func ReadNodes(ctx context.Context, c redis.UniversalClient) ([]Node, error) {
 	var (
 		mu      sync.Mutex
 		servers []*redis.Client
 	)
-	known, cancel := within(ctx, .25) // the node that is asked for the slot map may hang: then the last map counts
+	known, cancel := within(ctx, .25) // the node that is asked for the slot map may hang: then the previous map counts
 	err := eachNode(known, c, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -95,8 +94,7 @@ func readNode(ctx context.Context, c *redis.Client) Node {
 	return n
 }
 
-// readInfo sets the fields from a reply to INFO. now is the time of the reply by the server's
-// clock.
+// readInfo sets the fields from a reply to INFO. now is the server's time of the reply.
 func (n *Node) readInfo(info map[string]string, now time.Time) {
 	n.Version, n.Eviction = info["redis_version"], info["maxmemory_policy"]
 	n.UsedMemory, _ = strconv.ParseInt(info["used_memory"], 10, 64)

@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// A Redis without a snapshot reports the time of its start as that of the last save.
+// A Redis without a snapshot reports the time of its start as the time of the last save.
 func TestLastSnapshot(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)

@@ -27,19 +27,19 @@ const startLimit = 8 * time.Second
 
 // A Conn is a checked connection to a Redis.
 type Conn struct {
-	// Client is safe for concurrent use. A command ends by its context's deadline, or else the
-	// configured timeout; in a pipeline the timeout bounds the wait for each next answer.
+	// Client is safe for concurrent use. A command's context, or without a deadline the configured
+	// timeout, bounds the command; in a pipeline the timeout bounds the wait for each next answer.
 	Client redis.UniversalClient
-	// Warnings are ways in which this Redis may lose keys or stop as a whole, each with its remedy.
+	// Warnings describe how this Redis may lose keys or stop, each with the remedy.
 	Warnings []string
 
 	hook     *errorHook
 	embedded *embedded.Redis // nil for a server
 }
 
-// Open connects with at most poolSize connections to each node, and checks that the server answers;
-// of a Cluster, at least one node. It takes 9 s at most. The error names the address and never the
-// credentials. With cfg.Strict, a Redis that may lose keys is an error; otherwise it is a warning.
+// Open connects with at most poolSize connections to each node, and checks that the server answers,
+// or at least one node of a Cluster. It takes 9 s at most. The error names the address but never the
+// credentials. A Redis that may lose keys is an error with cfg.Strict, otherwise a warning.
 func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	return conn, nil
 }
 
-// Unchecked returns a connection that is not checked; it connects when it is first used.
+// Unchecked returns a Conn without a check; it connects when it is first used.
 func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
 	opts, err := options(cfg, poolSize)
 	if err != nil {
@@ -73,8 +73,8 @@ func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
 	return newConn(opts, cfg.Acknowledged), nil
 }
 
-// newConn returns a connection with hooks: refused commands have errors, and an answered write is
-// on so many replicas.
+// newConn returns a Conn whose hooks set errors on all commands of a refused connection, and make
+// each successful write wait for that many replicas.
 func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
 	c := &Conn{hook: new(errorHook)}
 	if opts.IsClusterMode {
@@ -85,12 +85,12 @@ func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
 	}
 	c.Client.AddHook(c.hook)
 	c.Client.AddHook(pipeline.Refusals{})
-	_ = acknowledged.Writes(c.Client, replicas) // never fails for these two types; last, so that the other hooks see its error
+	_ = acknowledged.Writes(c.Client, replicas) // never fails for these two types; added last, so that the other hooks see its error
 	return c
 }
 
-// discard closes a client but waits at most 1 s: with silent Sentinels Close takes until the last
-// time-out.
+// discard closes a client but waits at most 1 s: with Sentinels that do not answer, Close lasts until
+// the last time-out.
 func discard(c redis.UniversalClient) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); _ = c.Close() }()
@@ -126,7 +126,7 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 		SentinelPassword: string(cfg.SentinelPassword),
 		TLSConfig:        tlsConfig,
 
-		// A command takes two attempts at most, on a Cluster three, so that a command without a
+		// At most two attempts for a command, on a Cluster three, so that a command without a
 		// deadline ends soon if Redis accepts and does not answer.
 		MaxRetries:            1,
 		DialerRetries:         1,
@@ -137,15 +137,15 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 		ContextTimeoutEnabled: true,
 		PoolSize:              poolSize,
 
-		// Both would send commands on connect that some servers refuse.
+		// On connect, both features would send commands that some servers refuse.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}, nil
 }
 
-// setName names a new connection in CLIENT LIST, for people. Managed services, proxies and users
-// without the right refuse it; the connection still works. With the option ClientName it would be
-// closed.
+// setName names a new connection in CLIENT LIST, for people. Managed services, proxies and ACLs may
+// refuse the command; the connection still works. With the option ClientName, go-redis would close
+// such a connection.
 func setName(ctx context.Context, conn *redis.Conn) error {
 	err := conn.ClientSetName(ctx, "pushpace").Err()
 	if err != nil && redisreply.Answered(err) && redisreply.Of(err) == redisreply.None {

@@ -45,8 +45,8 @@ func settings(mode config.Mode, hosts ...string) config.Redis {
 	}
 }
 
-// patient is for connections that should succeed, or fail otherwise than by a
-// time-out, on a machine that may be busy.
+// patient returns cfg with longer time-outs, so that on a busy machine connections succeed, or fail
+// for the tested reason.
 func patient(cfg config.Redis) config.Redis {
 	cfg.DialTimeout, cfg.Timeout = 5*time.Second, 5*time.Second
 	return cfg
@@ -100,7 +100,7 @@ func TestCluster(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), args)
 	redistest.Replica(t, nodes[0], nodes, redistest.AppendOnly(), args)
 	cfg := settings(config.Cluster, nodes[0].Addr())
-	cfg.Strict = true // which refuses what may lose keys alone
+	cfg.Strict = true // refuses only a Redis that may lose keys
 	conn := open(t, cfg)
 	for i := range 20 {
 		must(t, conn.Client.Set(t.Context(), fmt.Sprint(i), i, 0).Err())
@@ -120,7 +120,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// A Cluster without one of its masters serves the others' keys.
+// A Cluster without one of its masters serves the keys of the other masters.
 func TestClusterWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
@@ -132,7 +132,7 @@ func TestClusterWithoutAMaster(t *testing.T) {
 			its = append(its, warning)
 		}
 	}
-	if len(its) != 1 || !strings.Contains(its[0], ": does not serve, and what lies there waits: ") {
+	if len(its) != 1 || !strings.Contains(its[0], ": does not serve, and its notifications wait: ") {
 		t.Errorf("warnings: %q", its)
 	}
 	for _, node := range []*redistest.Server{nodes[0], nodes[2]} {
@@ -161,7 +161,7 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// hold checks that each of the texts holds its words.
+// hold checks that each text contains the words of the same index.
 func hold(t *testing.T, texts []string, words ...string) {
 	t.Helper()
 	if len(texts) != len(words) {
@@ -188,7 +188,7 @@ func TestWarnings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			// The server has to answer INFO to the test before it is forbidden.
+			// Starting the server needs INFO, so that INFO is forbidden only afterwards.
 			args, user := tt.args, ""
 			if len(args) > 0 && args[0] == "--user" {
 				args, user = nil, args[1]
@@ -277,7 +277,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"wrong password", with(patient(settings(config.Single, guarded.Addr())), func(c *config.Redis) { c.Password = secret }), "credentials are refused"},
 		{"no password", patient(settings(config.Single, guarded.Addr())), "credentials are refused"},
 		{"not a Cluster", patient(settings(config.Cluster, plain.Addr())), "is no Cluster"},
-		{"TLS to a server without", with(settings(config.Single, plain.Addr()), func(c *config.Redis) { c.TLS.Enabled = true }), "whether tls is on"},
+		{"TLS to a server without", with(settings(config.Single, plain.Addr()), func(c *config.Redis) { c.TLS.Enabled = true }), "that tls is on"},
 		{"TLS authority missing", with(settings(config.Single, plain.Addr()), func(c *config.Redis) {
 			c.TLS = config.TLS{Enabled: true, CAFile: "no-such-file"}
 		}), "tls.ca_file"},
@@ -357,7 +357,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// selfSigned makes a certificate for 127.0.0.1, and a file that holds it.
+// selfSigned makes a certificate for 127.0.0.1, and a file with the certificate.
 func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// progressHook is a hook that restarts the time-out at each answer. The last command of a pipeline
-// waits for all answers before its own: the time-out bounds silence, not work.
+// progressHook is a hook that restarts the time-out at each answer, so that it bounds the silence of
+// Redis and not the work: the last command of a pipeline waits for all earlier answers.
 type progressHook struct{}
 
 func (progressHook) DialHook(next redis.DialHook) redis.DialHook {
@@ -20,7 +20,7 @@ func (progressHook) DialHook(next redis.DialHook) redis.DialHook {
 			return nil, err
 		}
 		p := &progressConn{Conn: conn}
-		if system, ok := conn.(syscall.Conn); ok { // go-redis checks by it whether the connection is open
+		if system, ok := conn.(syscall.Conn); ok { // go-redis uses it to check whether the connection is open
 			return struct {
 				*progressConn
 				syscall.Conn

@@ -17,8 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// A wait is over when nothing has come for as long as it may last, and not when all that
-// has come took longer.
+// A read fails after a silence of the time-out, but not if bytes keep coming for longer in total.
 func TestReadDeadlineRestartsAtBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +52,7 @@ func TestReadDeadlineRestartsAtBytes(t *testing.T) {
 	})
 }
 
-// slowly answers each PING after so long.
+// slowly answers each PING after the delay.
 func slowly(conn net.Conn, after time.Duration) {
 	defer conn.Close()
 	answers := map[string]string{"hello": "-ERR unknown command\r\n", "client": "+OK\r\n", "ping": "+PONG\r\n"}
@@ -68,7 +67,7 @@ func slowly(conn net.Conn, after time.Duration) {
 	}
 }
 
-// Each of a pipeline's commands has the time-out, as the configuration says.
+// The configured time-out applies to each command of a pipeline.
 func TestPipelineOutlastsCommandTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// No reply that failed reads as empty: where Redis refuses the connection, every
-// command has the error, however it was sent.
+// No failed reply reads as empty: if Redis refuses the connection, every command has the error,
+// however it was sent.
 func TestRefusedConnections(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]struct {
@@ -36,14 +36,14 @@ func TestRefusedConnections(t *testing.T) {
 			must(t, shared.Set(t.Context(), "k", "v", 0).Err())
 			admin := s.Client(t)
 			must(t, admin.Do(t.Context(), refuse.command...).Err())
-			_ = admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err() // without a right to, what is there is refused as well
+			_ = admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err() // fails without the right; then Redis refuses open connections too
 			everyCommandFails(t, conn.Client, refuse.says, refuse.trouble)
 			everyCommandFails(t, shared, refuse.says, refuse.trouble)
 		})
 	}
 }
 
-// A transaction that a full Redis discards, though it only reads, says why.
+// If a full Redis discards a read-only transaction, the error has the reason.
 func TestDiscardedTransaction(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -90,7 +90,7 @@ func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, troub
 	check("ping", c.Ping(context.Background()).Err())
 }
 
-// A Cluster is in an error state if each node is, or if a slot has no node.
+// A Cluster is in an error state if all its nodes are, or if a hash slot has no node.
 func TestTroubleOfAll(t *testing.T) {
 	t.Parallel()
 	away := &net.OpError{Op: "dial", Err: errors.New("connection refused")}

@@ -21,7 +21,7 @@ func replicas(info map[string]string) (n int) {
 // its writes.
 func missingReplicas(info map[string]string, asked int) (outages []string) {
 	if n := replicas(info); n < asked && info["role"] == "master" {
-		outages = []string{fmt.Sprintf("has %d replicas, and acknowledged asks for %d, so that nothing can be written there: bring them back, or lower acknowledged", n, asked)}
+		outages = []string{fmt.Sprintf("has %d replicas, and acknowledged requires %d, so that it accepts no writes: bring replicas back, or lower acknowledged", n, asked)}
 	}
 	return outages
 }
@@ -29,7 +29,7 @@ func missingReplicas(info map[string]string, asked int) (outages []string) {
 // lostAcknowledgements returns a loss if a master, by its INFO, does not persist acknowledged writes.
 func lostAcknowledgements(info map[string]string, asked int) (losses []string) {
 	if asked > 0 && info["aof_enabled"] == "0" {
-		losses = []string{"appendonly is no, so that a master that restarts sooner than a replica takes its place comes back without what was acknowledged: set appendonly yes"}
+		losses = []string{"appendonly is no, so that a master that restarts before a replica replaces it loses acknowledged writes: set appendonly yes"}
 	}
 	return losses
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// renamed are server arguments that take commands away.
+// renamed returns server arguments that disable commands.
 func renamed(commands ...string) redistest.Option {
 	var args []string
 	for _, c := range commands {
@@ -18,7 +18,7 @@ func renamed(commands ...string) redistest.Option {
 	return redistest.Args(args...)
 }
 
-// forbid takes commands from the server's default user.
+// forbid revokes the server's default user's right to commands.
 func forbid(t *testing.T, s *redistest.Server, commands ...any) {
 	t.Helper()
 	rule := append([]any{"ACL", "SETUSER", "default"}, commands...)
@@ -76,7 +76,7 @@ func TestOpenWorksWithoutOptionalCommands(t *testing.T) {
 	}
 }
 
-// With HELLO refused the credentials go by AUTH.
+// If Redis refuses HELLO, the client sends the credentials by AUTH.
 func TestOpenAuthenticatesWithoutHelloAndClient(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Password(secret), renamed("HELLO", "CLIENT"))

@@ -11,7 +11,7 @@ import (
 // A Status is a Redis's error state. The zero value is healthy.
 type Status struct {
 	Trouble redisreply.Trouble // of the whole Redis
-	Nodes   []NodeTrouble      // of a Cluster that is not in an error state as a whole
+	Nodes   []NodeTrouble      // nodes in an error state, if Trouble is None
 }
 
 // A NodeTrouble is the error state of one node of a Cluster.
@@ -26,7 +26,7 @@ func (s Status) isHealthy() bool { return s.Trouble == redisreply.None && len(s.
 type condition struct {
 	trouble      redisreply.Trouble
 	since        time.Time // when the error state began
-	healthySince time.Time // since when it is healthy again; zero if it is not
+	healthySince time.Time // when checks began to succeed again; zero in an error state
 }
 
 // next returns the condition after a check.
@@ -51,7 +51,7 @@ type change struct {
 	name, node    string // node is "" except for a Cluster's node
 	effect        string
 	before, after condition
-	err           error // that reports the error state
+	err           error // the error that reports the state
 	left          bool  // the node has left the Cluster
 }
 
@@ -66,7 +66,7 @@ func (c change) log(log *slog.Logger, cfg config.Redis, now time.Time) {
 	case c.after.trouble == redisreply.None:
 		says := " is well again"
 		if c.left {
-			says = " has left"
+			says = " has left the Cluster"
 		}
 		log.Info(c.name+says, append(args, "was", string(c.before.trouble), "lasted", now.Sub(c.before.since).Round(time.Millisecond))...)
 	default:

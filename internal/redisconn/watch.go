@@ -32,16 +32,16 @@ const (
 type WatchOptions struct {
 	// Name is Redis's name in the log: "Redis".
 	Name string
-	// Effect is the effect of an error state: "nothing is accepted". NodeEffect is that of a single
-	// Cluster node's.
+	// Effect is the effect of an error state: "nothing is accepted". NodeEffect is the effect if a
+	// single node of a Cluster is in an error state.
 	Effect, NodeEffect string
 	Log                *slog.Logger
 }
 
-// A Watch logs a Redis's error states: a line when one begins, with cause and remedy, and one when
-// it ends. A command's error that indicates one triggers a check at once, by a write: a full Redis
-// still reads. A Cluster's nodes have their own states; the Cluster is in an error state if every
-// node is. Close it.
+// A Watch logs a Redis's error states: a line when a state begins, with cause and remedy, and a line
+// when it ends. A command's error that indicates an error state triggers a check at once. The check
+// writes, because a full Redis still reads. A Cluster's nodes have their own states; the Cluster is
+// in an error state if every node is. Close the Watch.
 type Watch struct {
 	o     WatchOptions
 	write func(context.Context) map[string]error
@@ -53,10 +53,10 @@ type Watch struct {
 
 	mu      sync.Mutex
 	whole   condition
-	nodes   map[string]condition // in an error state, unless the whole is
-	suspect error                // a command's error that is not checked yet
-	cleared time.Time            // when a check did not confirm such an error
-	passed  time.Time            // when such an error was last logged
+	nodes   map[string]condition // nodes in an error state; empty while the whole Redis is
+	suspect error                // a command's error that waits for a check
+	cleared time.Time            // when a check last did not confirm a suspect error
+	passed  time.Time            // when an unconfirmed error was last logged
 }
 
 // Watch starts to watch the Redis.
@@ -94,7 +94,7 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
-// Check checks the Redis now, and returns the error state of the whole.
+// Check checks the Redis now, and returns the error state of the whole Redis.
 func (w *Watch) Check(ctx context.Context) redisreply.Trouble {
 	trouble := w.check(ctx)
 	if !w.Status().isHealthy() {
@@ -133,12 +133,12 @@ func (w *Watch) found(answers map[string]error, now time.Time) {
 		c.log(w.o.Log, w.cfg, now)
 	}
 	if passing != nil {
-		w.o.Log.Warn(w.o.Name+" did not do what it was told, and is well when looked at", "address", w.cfg.Address.String(), "error", Explain(passing, w.cfg))
+		w.o.Log.Warn(w.o.Name+" rejected or lost a command, but a check right afterwards succeeded", "address", w.cfg.Address.String(), "error", Explain(passing, w.cfg))
 	}
 }
 
-// clear drops the suspect error. It returns an unconfirmed error that is to be logged: its own
-// caller did not log it.
+// clear clears the suspect error. It returns the error if the check did not confirm it and it must
+// be logged, since Quiet loggers did not.
 func (w *Watch) clear(now time.Time) error {
 	err := w.suspect
 	w.suspect = nil
@@ -159,7 +159,7 @@ func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 	whole := change{name: w.o.Name, effect: w.o.Effect, before: w.whole, after: w.whole.next(trouble, now), err: err}
 	w.whole = whole.after
 	if w.whole.trouble != redisreply.None {
-		clear(w.nodes) // they are logged if their states last longer
+		clear(w.nodes) // a node's state is logged again if it outlasts the whole's
 		return []change{whole}
 	}
 	all := []change{whole}
@@ -195,7 +195,7 @@ func (w *Watch) Status() Status {
 	return s
 }
 
-// isReporting reports whether an error state is logged, or is about to be.
+// isReporting reports whether the Watch has logged an error state that lasts, or may soon log one.
 func (w *Watch) isReporting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// The Watch logs an error state once, with its cause, and its end once. Lines about its
-// consequences are quiet.
+// The Watch logs an error state once, with its cause, and its end once. Quiet loggers do not log
+// its consequences.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	full := func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "1") }
@@ -53,7 +53,7 @@ func TestWatch(t *testing.T) {
 			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err == nil {
 				t.Fatal("nothing fails")
 			}
-			others.Error("a loop fails") // just after its command has
+			others.Error("a loop fails") // just after the loop's command has failed
 			eventually.Holds(t, "the status is told", func() bool { return w.Status().Trouble == c.trouble && told.String() != "" })
 			others.Error("a loop fails")
 			text := told.String()
@@ -124,7 +124,7 @@ func TestUnconfirmedErrorIsLoggedOnce(t *testing.T) {
 	others := Quiet(log, w)
 	var repeated logdedup.Log
 	begin := time.Now().Add(-time.Hour)
-	for i := range 130 { // a single one each second
+	for i := range 130 { // one error each second
 		w.suspectError(fmt.Errorf("write: i/o timeout %d", i))
 		others.Error("a loop fails")
 		repeated.Write(t.Context(), others, slog.LevelError, "a loop fails", nil)
@@ -136,7 +136,7 @@ func TestUnconfirmedErrorIsLoggedOnce(t *testing.T) {
 	}
 	repeated.Close()
 	text := told.String()
-	for _, says := range []string{"i/o timeout 0", "i/o timeout 60", "i/o timeout 120", "level=WARN", "Redis did not do what it was told, and is well when looked at"} {
+	for _, says := range []string{"i/o timeout 0", "i/o timeout 60", "i/o timeout 120", "level=WARN", "Redis rejected or lost a command, but a check right afterwards succeeded"} {
 		if !strings.Contains(text, says) {
 			t.Errorf("no %q in %s", says, text)
 		}
@@ -146,8 +146,8 @@ func TestUnconfirmedErrorIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// On a Cluster a single node's error state is logged as that node's, and one of all nodes as the
-// Cluster's.
+// On a Cluster the Watch logs a single node's error state as that node's, and the error state of all
+// nodes as the Cluster's.
 func TestWatchCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))

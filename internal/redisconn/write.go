@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// probeKeys is the number of keys that a check writes on a Cluster, on any node. maxProbeNames is
-	// the number of names that are tried to find a key on each node.
+	// probeKeys is the least number of keys that a check writes on a Cluster. maxProbeNames is the
+	// number of names that it tries to find a key on each node.
 	probeKeys     = 16
 	maxProbeNames = 1000
 )
 
-// writeProbes writes unused keys, and returns each node's error, by address. "" is the only server, or
-// the Cluster if its nodes are unknown.
+// writeProbes writes keys that nothing reads, and returns each node's error, by address. The address
+// "" stands for a single server, or for a Cluster whose nodes are unknown.
 //
 // The key is PREFIX:probe, a text; on a Cluster PREFIX:{probe-0} and so on.
 func writeProbes(ctx context.Context, c redis.UniversalClient, prefix string) map[string]error {
@@ -48,8 +48,8 @@ func writeProbes(ctx context.Context, c redis.UniversalClient, prefix string) ma
 	return execEach(ctx, pipes)
 }
 
-// execEach executes the pipelines concurrently. A hanging node leaves the caller enough time to
-// report the others.
+// execEach executes the pipelines concurrently. It waits for a hanging node only so long that the
+// caller can still report the other nodes.
 func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]error {
 	ctx, cancel := within(ctx, .75)
 	defer cancel()
@@ -62,7 +62,7 @@ func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]
 		all.Go(func() {
 			cmds, err := pipe.Exec(ctx)
 			for _, cmd := range cmds {
-				if redisreply.Of(cmd.Err()) != redisreply.None { // a moved slot matters less
+				if redisreply.Of(cmd.Err()) != redisreply.None { // an error about a moved hash slot matters less
 					err = cmd.Err()
 				}
 			}
@@ -86,8 +86,8 @@ func troubleOf(err error) redisreply.Trouble {
 	return redisreply.None
 }
 
-// wholeTrouble returns the error state of the whole, None while one node is healthy, and an error that
-// reports it.
+// wholeTrouble returns the error state of the whole Redis, and an error that reports this state;
+// None while a node is healthy.
 func wholeTrouble(answers map[string]error) (trouble redisreply.Trouble, err error) {
 	well := false
 	for _, node := range slices.Sorted(maps.Keys(answers)) {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// FreePort finds a port without a listener; with bus, port+10000 has none either. The ports lie
-// below the system's ephemeral range, so that no process gets one by chance between a stop and
-// a launch. reserve reports whether a port may be used; nil is for any.
+// FreePort finds a port without a listener; with bus, port+10000 has no listener either. The ports
+// are below the system's ephemeral range, so that between a stop and a launch no process gets one
+// by chance. reserve reports whether a port may be used; nil allows any port.
 func FreePort(bus bool, reserve func(port int) bool) (int, error) {
 	for range 100 {
 		port := 12000 + rand.IntN(10000)

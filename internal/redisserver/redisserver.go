@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package redisserver runs private Redis servers, each on a free port of the loopback. They
-// end with this process, however that ends.
+// Package redisserver runs private Redis servers, each on a free port of the loopback interface. They
+// end with this process, even if it crashes.
 package redisserver
 
 import (
@@ -26,7 +26,7 @@ import (
 // StartLimit bounds how long a server may take to answer.
 const StartLimit = 20 * time.Second
 
-// Options say how a server is started.
+// Options configure a Server.
 type Options struct {
 	Dir      string // for its files
 	Log      string // "" for a file in Dir
@@ -34,7 +34,7 @@ type Options struct {
 	Password string // "" for none
 	Bus      bool   // port+10000 must be free too, for a Cluster's bus
 	Args     []string
-	// Reserve reports whether the server may use a port; nil is for any.
+	// Reserve reports whether the server may use a port; nil allows any port.
 	Reserve func(port int) bool
 }
 
@@ -45,11 +45,12 @@ type Server struct {
 	process *subprocess.Process // nil when not running
 }
 
-// Program is the server's: PUSHPACE_REDIS_SERVER, such as valkey-server, or redis-server.
+// Program returns the server's program: PUSHPACE_REDIS_SERVER, such as valkey-server; by default
+// redis-server.
 func Program() string { return cmp.Or(os.Getenv("PUSHPACE_REDIS_SERVER"), "redis-server") }
 
-// Start starts a server on a free port. Another process may take the port first, hence the
-// attempts.
+// Start starts a server on a free port. It makes several attempts, because another process may take
+// a port first.
 func Start(o Options) (*Server, error) {
 	s := &Server{Options: o}
 	var err error
@@ -65,15 +66,15 @@ func Start(o Options) (*Server, error) {
 	return nil, err
 }
 
-// Addr is the server's host:port.
+// Addr returns the server's host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
-// ClientOptions are a client's options for the server.
+// ClientOptions returns the options of a client of the server.
 func (s *Server) ClientOptions() *redis.Options {
 	return &redis.Options{Addr: s.Addr(), Password: s.Password, ContextTimeoutEnabled: true}
 }
 
-// Running reports whether the server was launched, and not stopped since.
+// Running reports whether the server was launched and not stopped afterwards.
 func (s *Server) Running() bool { return s.process != nil }
 
 // Stop ends the server at once, as a crash would.
@@ -84,7 +85,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Signal sends a signal to the server, which runs.
+// Signal sends a signal to the server, which must be running.
 func (s *Server) Signal(sig syscall.Signal) error { return s.process.Signal(sig) }
 
 // Launch starts the process on the server's port and returns once it answers.
@@ -92,7 +93,7 @@ func (s *Server) Launch() error {
 	args := []string{
 		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1",
 		"--dir", s.Dir, "--logfile", s.logFile(), "--save", "",
-		"--repl-diskless-sync-delay", "0", // a replica has its copy at once, not after 5 s
+		"--repl-diskless-sync-delay", "0", // a replica gets its copy at once, not after 5 s
 	}
 	args = append(args, s.Args...)
 	if s.Config != "" {
@@ -132,14 +133,14 @@ func (s *Server) answers(ctx context.Context) error {
 		return err
 	}
 	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.process.PID())) {
-		return fatal{errors.New("another process has the port")}
+		return fatal{errors.New("another process listens on the port")}
 	}
 	return nil
 }
 
 func (s *Server) logFile() string { return cmp.Or(s.Log, filepath.Join(s.Dir, "redis.log")) }
 
-// lastLog is the end of the server's log, for an error.
+// lastLog returns the end of the server's log, for an error's text.
 func (s *Server) lastLog() string {
 	log, _ := os.ReadFile(s.logFile())
 	if len(log) > 1000 {
@@ -151,7 +152,7 @@ func (s *Server) lastLog() string {
 	return "\n" + string(log)
 }
 
-// fatal is an error that polling cannot cure.
+// fatal is an error that ends Poll.
 type fatal struct{ error }
 
 // Poll calls f until it returns nil or a fatal error, or ctx ends.

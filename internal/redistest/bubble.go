@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// InBubble returns a client of its own miniredis without a socket, for tests in a bubble of
-// testing/synctest: its clock is the bubble's. It is for small commands only: a pipeline of more
-// than 4 KiB hangs.
+// InBubble returns a client of a new miniredis without a socket, for tests in a bubble of
+// testing/synctest, on the bubble's clock. Send only small commands: a pipeline of more than 4 KiB
+// hangs.
 func InBubble(t testing.TB) *redis.Client {
 	t.Helper()
 	server := miniredis.NewMiniRedis()

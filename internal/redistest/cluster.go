@@ -17,8 +17,8 @@ import (
 // slots is the number of hash slots of a Cluster.
 const slots = 16384
 
-// StartCluster runs a Cluster of n masters until the test ends, and returns
-// once every node serves its share of the slots.
+// StartCluster runs a Cluster of n masters until the test ends, and returns once every node serves
+// its part of the hash slots.
 func StartCluster(t testing.TB, n int, opts ...Option) []*Server {
 	t.Helper()
 	require(t)
@@ -43,8 +43,8 @@ func StartCluster(t testing.TB, n int, opts ...Option) []*Server {
 	return nodes
 }
 
-// OverAll runs the test on the embedded Redis, on a real one and on a Cluster, with a prefix of its
-// own.
+// OverAll runs the test on the embedded Redis, on a real Redis and on a Cluster, each time with a
+// new prefix.
 func OverAll(t *testing.T, test func(t *testing.T, client redis.UniversalClient, prefix string)) {
 	t.Helper()
 	t.Parallel()
@@ -73,7 +73,7 @@ func cluster(t *testing.T) redis.UniversalClient {
 	return connectCluster(t, addresses)
 }
 
-// connectCluster is Connect for a Cluster, with a client that confines scripts to one slot.
+// connectCluster is Connect for a Cluster, with a client that confines scripts to one hash slot.
 func connectCluster(t *testing.T, addresses []string) redis.UniversalClient {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{
@@ -85,7 +85,7 @@ func connectCluster(t *testing.T, addresses []string) redis.UniversalClient {
 	return client
 }
 
-// Hook adds a hook for all that is sent to Redis: on a Cluster to each node's client.
+// Hook adds a hook to the client, for a Cluster to each node's client.
 func Hook(client redis.UniversalClient, hook redis.Hook) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
@@ -108,7 +108,7 @@ func Hook(client redis.UniversalClient, hook redis.Hook) {
 	cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 }
 
-// join gives node i of n its slots and introduces it to the first node.
+// join gives node i of n its hash slots and introduces it to the first node.
 func join(ctx context.Context, c *redis.Client, first *Server, i, n int) error {
 	if err := c.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 		return err
@@ -122,8 +122,8 @@ func join(ctx context.Context, c *redis.Client, first *Server, i, n int) error {
 	return c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(first.server.Port)).Err()
 }
 
-// checkCluster checks that all slots are served, and that a node knows all n nodes and has a link to each:
-// messages do not reach a node without a link.
+// checkCluster checks that all hash slots are served, and that a node knows all n nodes and has a link to
+// each: messages do not reach a node without a link.
 func checkCluster(ctx context.Context, c *redis.Client, n int) error {
 	info, err := c.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -131,7 +131,7 @@ func checkCluster(ctx context.Context, c *redis.Client, n int) error {
 	}
 	for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_assigned:%d", slots), fmt.Sprintf("cluster_known_nodes:%d", n)} {
 		if !strings.Contains(info, want+"\r\n") {
-			return fmt.Errorf("the Cluster is not whole: no %s", want)
+			return fmt.Errorf("the Cluster is not complete: CLUSTER INFO lacks %s", want)
 		}
 	}
 	nodes, err := c.ClusterNodes(ctx).Result()
@@ -139,13 +139,13 @@ func checkCluster(ctx context.Context, c *redis.Client, n int) error {
 		return err
 	}
 	if strings.Contains(nodes, "handshake") || strings.Contains(nodes, "disconnected") {
-		return fmt.Errorf("the Cluster is not whole: a node has no link to another")
+		return fmt.Errorf("the Cluster is not complete: a node has no link to another node")
 	}
 	return nil
 }
 
-// Replica runs a replica of a Cluster's node until the test ends, and returns when it could replace
-// the node, and both report that. nodes are all of the Cluster's.
+// Replica runs a replica of a Cluster's node until the test ends. It returns when the replica could
+// replace the node, and both report their link. nodes are all nodes of the Cluster.
 func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server {
 	t.Helper()
 	s := start(t, redisserver.Options{Dir: t.TempDir(), Bus: true}, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
@@ -170,7 +170,7 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 		err = redisserver.Poll(ctx, func() error {
 			info, err := c.Info(ctx, "replication").Result()
 			if err == nil && !strings.Contains(info, "master_link_status:up\r\n") {
-				err = fmt.Errorf("it has no link to its master")
+				err = fmt.Errorf("the replica has no link to its master")
 			}
 			return err
 		})
@@ -180,7 +180,7 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 		err = redisserver.Poll(ctx, func() error {
 			info, err := master.Info(ctx, "replication").Result()
 			if err == nil && !strings.Contains(info, fmt.Sprintf("port=%d,state=online", s.server.Port)) {
-				err = fmt.Errorf("its master does not count on it")
+				err = fmt.Errorf("the master does not report the replica as online")
 			}
 			return err
 		})
@@ -191,7 +191,7 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 	return s
 }
 
-// NodeOf returns the node that has the key, in the slots that StartCluster has assigned.
+// NodeOf returns the node that has the key, by the hash slots that StartCluster has assigned.
 func NodeOf(t testing.TB, nodes []*Server, key string) *Server {
 	t.Helper()
 	slot, err := nodes[0].Client(t).ClusterKeySlot(t.Context(), key).Result()

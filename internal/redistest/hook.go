@@ -37,7 +37,7 @@ func Fail(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// Count counts the commands of a client that match, once they are answered.
+// Count counts the commands of a client that match, after their answers.
 func Count(client redis.UniversalClient, match func(redis.Cmder) bool) *atomic.Int64 {
 	n := new(atomic.Int64)
 	Hook(client, Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
@@ -52,7 +52,7 @@ func Count(client redis.UniversalClient, match func(redis.Cmder) bool) *atomic.I
 	return n
 }
 
-// Script reports whether a command has run a script, by its hash or its text.
+// Script reports whether a command has run a script, named by its hash or given as text.
 func Script(cmd redis.Cmder) bool {
 	return strings.HasPrefix(cmd.Name(), "eval") && !redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT")
 }

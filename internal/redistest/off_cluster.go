@@ -2,6 +2,6 @@
 
 package redistest
 
-// onCluster is false: tests run on an embedded and a real Redis. With the tag cluster they run
-// on a Cluster of three masters instead.
+// onCluster is false: tests run on an embedded and a real Redis. With the build tag cluster they
+// run on a Cluster of three masters instead.
 const onCluster = false

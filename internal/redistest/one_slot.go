@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// oneSlotScripts is a hook for a Cluster's nodes that confines each script to one slot, by sending it as
-// text after "#!lua". Without that line a script can use keys of another slot as long as its node
-// also has that slot, and fails after the next reshard.
+// oneSlotScripts is a hook for a Cluster's nodes that confines each script to one hash slot: it sends
+// the script as text after "#!lua". Without that line a script can use keys of any hash slot of its
+// node, and fails when a reshard moves one of them.
 type oneSlotScripts struct {
 	texts sync.Map // by hash
 }
@@ -58,14 +58,14 @@ func (d *oneSlotScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) red
 	}
 }
 
-// hold makes the command send its script as text, and reports whether to send the command. A hash
-// without a known text is unknown: its caller then sends the text.
+// hold makes the command send its script as text, and reports whether to send the command. If the
+// text of a hash is unknown, hold sets NOSCRIPT, so that the caller sends the text.
 func (d *oneSlotScripts) hold(cmd redis.Cmder) bool {
 	args := cmd.Args()
 	switch cmd.Name() {
 	case "eval":
 		text, _ := args[1].(string)
-		if strings.HasPrefix(text, "#!lua\n") { // redirected to another node
+		if strings.HasPrefix(text, "#!lua\n") { // a second node, after a redirect
 			return true
 		}
 		sum := sha1.Sum([]byte(text))

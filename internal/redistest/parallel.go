@@ -9,25 +9,25 @@ import (
 	"github.com/pushpace/pushpace/internal/base/racing"
 )
 
-// maxParallel is the number of parallel tests of a package that mostly wait: for Redis, timers and
-// processes. go test's default, the number of processors, would leave these idle. With many more,
-// tests get too little time for their checks.
+// maxParallel is the number of parallel tests of a package whose tests mostly wait: for Redis, timers
+// and processes. go test's default, the number of processors, would leave processors idle. With many
+// more, tests get too little time for their checks.
 const maxParallel = 16
 
-// gcPercent makes garbage collection rare: the embedded Redis makes a new Lua for each script,
-// which fills a heap of a few megabytes a hundred times a second.
+// gcPercent makes garbage collection rare: the embedded Redis creates a Lua interpreter for each
+// script, which fills a heap of a few megabytes a hundred times a second.
 const gcPercent = 400
 
-// Parallel sets the number of parallel tests, unless -test.parallel does, and rare garbage
-// collection, unless GOGC is set. It is for TestMain.
+// Parallel sets the number of parallel tests, unless -test.parallel is given, and gcPercent, unless
+// GOGC is set. It is for TestMain.
 func Parallel() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	n := maxParallel
-	if racing.Enabled { // they need more processor time
+	if racing.Enabled { // tests need more processor time
 		n = maxParallel * 3 / 4
 	}
 	_ = flag.Set("test.parallel", strconv.Itoa(n)) // the flag exists
-	flag.Parse()                                   // may set another number
+	flag.Parse()                                   // -test.parallel may override the number
 }

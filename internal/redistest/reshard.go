@@ -13,15 +13,15 @@ import (
 	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
-// Moving says how Reshard moves the keys of a slot.
+// Moving configures how Reshard moves the keys of a hash slot.
 type Moving struct {
-	Keys  int           // at a time
-	Pause time.Duration // before the first, after each time, and after the last
+	Keys  int           // number of keys in a batch
+	Pause time.Duration // before the first batch and after each batch
 }
 
-// Reshard moves slots of a Cluster from one master to another, one after another, as redis-cli
-// --cluster reshard does: while a slot is open, its keys are on both masters. masters are all of
-// the Cluster's.
+// Reshard moves hash slots of a Cluster from one master to another, one after the other, as
+// redis-cli --cluster reshard does: while a hash slot is open, its keys are on both masters.
+// masters are all masters of the Cluster.
 func Reshard(t testing.TB, from, to *Server, masters []*Server, how Moving, slots ...int) {
 	t.Helper()
 	ctx := t.Context()
@@ -34,7 +34,7 @@ func Reshard(t testing.TB, from, to *Server, masters []*Server, how Moving, slot
 		return reply
 	}
 	sourceID, targetID := do(source, "CLUSTER", "MYID"), do(target, "CLUSTER", "MYID")
-	clients := []*redis.Client{target, source} // in that order, so that the slot always has an owner
+	clients := []*redis.Client{target, source} // in this order, so that the hash slot always has an owner
 	for _, master := range masters {
 		if master != from && master != to {
 			clients = append(clients, master.Client(t))

@@ -20,8 +20,7 @@ import (
 // MasterName is the name of StartSentinel's master.
 const MasterName = "main"
 
-// StartSentinel runs a Sentinel that watches master, under MasterName, until
-// the test ends.
+// StartSentinel runs a Sentinel until the test ends. It watches master under MasterName.
 func StartSentinel(t testing.TB, master *Server, opts ...Option) *Server {
 	t.Helper()
 	require(t)
@@ -44,14 +43,14 @@ func StartSentinel(t testing.TB, master *Server, opts ...Option) *Server {
 	if err != nil {
 		t.Fatalf("redistest: Sentinel on %s: %v", s.Addr(), err)
 	}
-	// Sentinel learns of a replica when it asks its master next, every 10 s. Redis 6 does not know
-	// the command, and takes as long.
+	// Sentinel learns of a replica when it next asks the master, by default every 10 s. Redis 6 does
+	// not know this command, and keeps the default.
 	_ = c.Do(ctx, "SENTINEL", "DEBUG", "INFO-PERIOD", "200").Err()
 	return s
 }
 
-// SentinelReplica runs a replica of the master until the test ends, and returns when the Sentinel
-// would promote it, half a second after the master is unreachable.
+// SentinelReplica runs a replica of the master until the test ends. It returns when the Sentinel is
+// ready to promote the replica, half a second after the master becomes unreachable.
 func SentinelReplica(t testing.TB, master, sentinel *Server, opts ...Option) *Server {
 	t.Helper()
 	s := Start(t, append([]Option{Args("--replicaof", "127.0.0.1 "+strconv.Itoa(master.server.Port))}, opts...)...)
@@ -83,8 +82,8 @@ func FailOver(t testing.TB, master, replica *Server) {
 	Promoted(t, replica)
 }
 
-// Promoted returns when the replica is the master: of a Cluster by CLUSTER NODES, since a starting
-// node calls itself a master at first.
+// Promoted returns when the replica has become the master. On a Cluster it asks CLUSTER NODES, since
+// a starting node reports itself as a master at first.
 func Promoted(t testing.TB, replica *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*startLimit)
@@ -98,7 +97,7 @@ func Promoted(t testing.TB, replica *Server) {
 			master = strings.Contains(info, "myself,master")
 		}
 		if err == nil && !master {
-			err = errors.New("it has not taken its master's place")
+			err = errors.New("the replica has not replaced its master")
 		}
 		return err
 	})

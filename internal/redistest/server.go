@@ -1,11 +1,11 @@
 //go:build unix
 
-// Package redistest runs private Redis servers for tests. A server listens on a
-// free port of the loopback, keeps its files in a temporary folder, and ends
-// with its test, or with the test binary however that ends.
+// Package redistest runs private Redis servers for tests. A server listens on a free port of the
+// loopback interface, and keeps its files in a temporary folder. It ends with its test, or with the
+// test binary, even if that crashes.
 //
-// Without a redis-server on the PATH a test that needs one is skipped, or fails
-// when PUSHPACE_REQUIRE_REDIS is 1.
+// Without redis-server on the PATH, a test that needs a server is skipped, or fails if
+// PUSHPACE_REQUIRE_REDIS is 1.
 package redistest
 
 import (
@@ -28,13 +28,12 @@ const startLimit = redisserver.StartLimit
 // Option changes how a server is started.
 type Option func(*redisserver.Options)
 
-// AppendOnly makes the server keep every acknowledged write through Kill and
-// Restart.
+// AppendOnly makes the server persist every acknowledged write across Kill and Restart.
 func AppendOnly() Option {
 	return Args("--appendonly", "yes", "--appendfsync", "always")
 }
 
-// Password makes the server ask for a password.
+// Password makes the server require a password.
 func Password(password string) Option {
 	return func(o *redisserver.Options) {
 		o.Password = password
@@ -71,7 +70,7 @@ func start(t testing.TB, o redisserver.Options, opts ...Option) *Server {
 	return &Server{server}
 }
 
-// require skips or fails the test when there is no such program.
+// require skips or fails the test if the server's program is missing.
 func require(t testing.TB) {
 	t.Helper()
 	program := redisserver.Program()
@@ -85,10 +84,10 @@ func require(t testing.TB) {
 	t.Skipf("this test needs %s: %v", program, err)
 }
 
-// Addr is the server's host:port.
+// Addr returns the server's host:port.
 func (s *Server) Addr() string { return s.server.Addr() }
 
-// Options are a client's options for the server.
+// Options returns the options of a client of the server.
 func (s *Server) Options() *redis.Options { return s.server.ClientOptions() }
 
 // Client connects to the server until the test ends.
@@ -108,8 +107,8 @@ func (s *Server) Kill(t testing.TB) {
 	s.server.Stop()
 }
 
-// Restart ends the server as Kill does, if it runs, and starts it again on the
-// same port and folder.
+// Restart starts the server again, on the same port and folder; a running server it ends first, as
+// Kill does.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.server.Stop()
@@ -134,8 +133,8 @@ func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	}
 }
 
-// FreeAddress returns an unused host:port of the loopback, outside the ports that the system
-// assigns.
+// FreeAddress returns an unused host:port of the loopback interface, outside the range of ports that
+// the system assigns.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	port, err := redisserver.FreePort(false, reserve)
@@ -145,7 +144,7 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// reserve locks the port's file until the test binary ends, and reports whether it was unlocked.
+// reserve locks the port's file until the test binary ends; it returns false if the file is locked.
 func reserve(port int) bool {
 	dir := filepath.Join(os.TempDir(), "pushpace-redistest-ports")
 	if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -29,14 +29,14 @@ var shared struct {
 }
 
 // Shared returns one server for all tests of a test binary, without persistence. It ends with the
-// binary. Tests are separated by Prefix or Database; none may call Kill, Restart, Pause or
+// binary. Prefix or Database separates the tests, which must not call Kill, Restart, Pause or
 // FLUSHALL.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	require(t)
 	shared.once.Do(func() {
-		// It writes no file, because nothing at the end of a test binary would
-		// remove it, and reads none.
+		// The server reads and writes no file, because nothing would remove the file when the test
+		// binary ends.
 		server, err := redisserver.Start(redisserver.Options{
 			Dir: os.TempDir(), Log: os.DevNull, Reserve: reserve,
 			Args: []string{"--databases", strconv.Itoa(databases), "--appendonly", "no", "--dbfilename", "redistest-none.rdb"},
@@ -65,8 +65,8 @@ func Database(t testing.TB) int {
 	return int(n)
 }
 
-// Over runs the test on the embedded Redis and on its own database of a real one. With the tag
-// cluster it runs it on a Cluster instead.
+// Over runs the test on the embedded Redis and on a new database of a real Redis. With the build tag
+// cluster it runs the test only on a Cluster.
 func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
 	if onCluster {
@@ -86,8 +86,8 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	on("redis", Own)
 }
 
-// One returns a client of its own database of a real Redis, or of the embedded one without
-// redis-server. With the tag cluster it is a Cluster.
+// One returns a client of a new database of a real Redis; without redis-server, of the embedded
+// Redis. With the build tag cluster it returns a client of a Cluster.
 func One(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	if onCluster {
@@ -99,7 +99,7 @@ func One(t *testing.T) redis.UniversalClient {
 	return Own(t)
 }
 
-// Own connects to its own database of the shared Redis.
+// Own connects to a new database of the shared Redis.
 func Own(t testing.TB) *redis.Client {
 	t.Helper()
 	o := Shared(t).Options()
@@ -120,7 +120,7 @@ func Connect(t testing.TB, o *redis.Options) *redis.Client {
 	return client
 }
 
-// Another connects to the same Redis, or Cluster, by a client of its own.
+// Another returns a second client of the same Redis or Cluster.
 func Another(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
 	t.Helper()
 	if cluster, ok := client.(*redis.ClusterClient); ok {
@@ -130,8 +130,8 @@ func Another(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
 	return Connect(t, &o)
 }
 
-// Miniredis runs an in-process Redis until the test ends. Its clock is the
-// real one; its keys expire only by FastForward.
+// Miniredis runs an in-process Redis until the test ends. It uses the real clock, but its keys
+// expire only by FastForward.
 func Miniredis(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	return miniredis.RunT(t)

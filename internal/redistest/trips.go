@@ -43,7 +43,7 @@ func (c *Trips) note(cmds ...redis.Cmder) {
 	c.all = append(c.all, strings.Join(names, " "))
 }
 
-// Take returns the commands of each round trip so far, and clears them.
+// Take returns the recorded commands of each round trip, and clears the record.
 func (c *Trips) Take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Trips) Take() []string {
 	return all
 }
 
-// Commands returns the numbers of commands and round trips so far, and clears them.
+// Commands returns the numbers of recorded commands and round trips, and clears the record.
 func (c *Trips) Commands() (commands, trips int) {
 	all := c.Take()
 	return len(strings.Fields(strings.Join(all, " "))), len(all)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Within returns the lateness that this share of the sorted ones, above 0 and up to 1, does not
-// exceed; 0 for none.
+// Within returns the lateness that a share of the sorted latenesses does not exceed; 0 for an empty
+// list. share is above 0 and at most 1.
 func Within(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -8,7 +8,7 @@ import (
 func TestLatenessOfAShare(t *testing.T) {
 	t.Parallel()
 	if got := Within(nil, 0.99); got != 0 {
-		t.Errorf("of none %v", got)
+		t.Errorf("for an empty list %v", got)
 	}
 	var sorted []time.Duration
 	for i := range time.Duration(200) {

@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// inQuietHours returns how much too early the push is if all policies that may have been in force
-// had quiet hours, in its user's zone. It judges by the general hours: a user's own may end
-// later.
+// inQuietHours returns how much too early the push was if it came in the quiet hours, in its user's
+// zone, of all policies that may have been in force. It ignores the spread, which may delay the end
+// of a user's quiet hours.
 func inQuietHours(p Push, policies InForce) (mildest Violation) {
 	if p.Passes {
 		return mildest
@@ -39,8 +39,8 @@ func inQuietHours(p Push, policies InForce) (mildest Violation) {
 	return mildest
 }
 
-// leftQuiet is for how long the zone's clock shows a quiet time from an instant on, as if it
-// did not jump until then; 0 where it shows another.
+// leftQuiet returns how long from an instant on the zone's clock shows a quiet time, if it does not
+// jump meanwhile; 0 if the time at the instant is not quiet.
 func leftQuiet(hours quiet.Hours, zone *time.Location, at time.Time) (left time.Duration) {
 	const day = 24 * time.Hour
 	shown := at.In(zone)
@@ -50,7 +50,7 @@ func leftQuiet(hours quiet.Hours, zone *time.Location, at time.Time) (left time.
 		if upto <= from {
 			upto += day
 		}
-		for before := range 2 { // it began today, or yesterday
+		for before := range 2 { // the window began today or yesterday
 			of := since + time.Duration(before)*day
 			if w.Days.Has(shown.AddDate(0, 0, -before).Weekday()) && from <= of && of < upto {
 				left = max(left, upto-of)

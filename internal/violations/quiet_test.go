@@ -9,8 +9,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// A push in quiet hours is a violation, by the clock of its user's zone, or the policy's, and
-// the day on which they began, unless it passes or its category has other hours, or none.
+// A push in quiet hours is a violation, by the clock of its user's zone or the policy's, and by the
+// day on which the quiet hours began. It is none if the push passes, or if its category has
+// different quiet hours or none.
 func TestFindInQuietHours(t *testing.T) {
 	t.Parallel()
 	berlin, err := zone.Load("Europe/Berlin")
@@ -41,17 +42,17 @@ func TestFindInQuietHours(t *testing.T) {
 		{"2026-11-26T22:00", "", false, nil, "all 10h0m0s"},
 		{"2026-11-27T07:59", "", false, nil, "all 1m0s"},
 		{"2026-11-27T08:00", "", false, nil, ""},
-		{"2026-11-28T07:00", "orders", false, nil, "all 1h0m0s"}, // it began on Friday
+		{"2026-11-28T07:00", "orders", false, nil, "all 1h0m0s"}, // the quiet hours began on Friday
 		{"2026-11-28T23:00", "", false, nil, ""},
 		{"2026-11-29T07:00", "", false, nil, ""},
-		{"2026-11-30T07:00", "", false, nil, ""}, // Sunday's is none
+		{"2026-11-30T07:00", "", false, nil, ""}, // no quiet hours began on Sunday
 		{"2026-11-28T12:30", "", false, nil, "all 30m0s"},
 		{"2026-11-26T23:00", "", true, nil, ""},
 		{"2026-11-26T23:00", "alerts", false, nil, ""},
 		{"2026-11-26T23:00", "security", false, nil, ""},
 		{"2026-11-26T23:00", "news", false, nil, ""},
 		{"2026-11-27T09:30", "news", false, nil, "news 30m0s"},
-		{"2026-11-26T23:00", "", false, tokyo, "all 1h0m0s"}, // 07:00 there
+		{"2026-11-26T23:00", "", false, tokyo, "all 1h0m0s"}, // 07:00 in Tokyo
 		{"2026-11-27T07:00", "", false, tokyo, ""},
 	} {
 		at, err := time.ParseInLocation("2006-01-02T15:04", c.at, berlin)

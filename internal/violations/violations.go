@@ -1,5 +1,5 @@
-// Package violations judges from the received pushes whether each user's limits were kept. It
-// shares no arithmetic with the limiter that it judges.
+// Package violations finds the received pushes that exceeded their user's limits. It shares no
+// arithmetic with the limiter under test.
 package violations
 
 import (
@@ -14,7 +14,7 @@ import (
 type Push struct {
 	App, User, Category string
 	At                  time.Time
-	Passes              bool // quiet hours: it is critical
+	Passes              bool // exempt from quiet hours, because it is critical
 	// Zone is the user's time zone; nil means the zone of users without one.
 	Zone *time.Location
 }
@@ -25,14 +25,13 @@ type Violation struct {
 	// Scope is throttle.General or the category of the violated limit; Rule is "gap", the rate as
 	// written, or "quiet_hours".
 	Scope, Rule string
-	// At is when it came, Early how much later it should have come.
+	// At is when the push came, Early how much later it should have come.
 	At    time.Time
 	Early time.Duration
 }
 
-// InForce are the policies that may have been in force for a push: more than one
-// when they changed just before it. None of the category's means that it has no
-// limits of its own.
+// InForce are the policies that may have been in force for a push: several if they changed just
+// before it. An empty Category means that the category has no limits of its own.
 type InForce struct {
 	General, Category []throttle.Policy
 }
@@ -42,10 +41,9 @@ func (f *InForce) exempt() bool {
 	return slices.ContainsFunc(f.Category, func(p throttle.Policy) bool { return p.Exempt })
 }
 
-// Find answers every push that came sooner than the policies allow, by more
-// than the tolerance. A user of an app has the general policy over all that is
-// not exempt, and each category's policy over the category. Find changes the
-// order of pushes.
+// Find returns every push that came sooner than the policies allow, by more than the tolerance. The
+// general policy applies to a user's pushes of an app that are not exempt, and each category's
+// policy to the pushes of that category. Find sorts pushes.
 func Find(pushes []Push, general throttle.Policy, categories map[string]throttle.Policy, tolerance time.Duration) []Violation {
 	all := []throttle.Policy{general}
 	own := make(map[string][]throttle.Policy, len(categories))
@@ -63,7 +61,7 @@ func FindInForce(pushes []Push, inForce func(Push) InForce, tolerance time.Durat
 		at       time.Time
 		policies []throttle.Policy
 	}
-	// the general scope goes by a name that no category can have
+	// the general scope has a name here that no category can have
 	const general = "\x00"
 	timelines := map[timeline][]arrival{}
 	var found []Violation
@@ -117,7 +115,7 @@ func FindInForce(pushes []Push, inForce func(Push) InForce, tolerance time.Durat
 	return found
 }
 
-// worst is by how much the worst of them is early.
+// worst returns the largest Early of the violations.
 func worst(broken []Violation) time.Duration {
 	most := time.Duration(0)
 	for _, v := range broken {

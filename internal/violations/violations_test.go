@@ -10,7 +10,7 @@ import (
 
 var start = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
-// pushes of one user and category at these milliseconds.
+// pushes returns pushes of one user and category at these milliseconds after start.
 func pushes(user, category string, at ...int) []Push {
 	list := make([]Push, len(at))
 	for i, ms := range at {
@@ -25,7 +25,7 @@ func TestFind(t *testing.T) {
 	categories := map[string]throttle.Policy{
 		"marketing": {Rates: []throttle.Rate{{Count: 1, Period: time.Minute}}},
 		"security":  {Exempt: true},
-		"all":       {MinGap: 2 * time.Second}, // called as the general scope is
+		"all":       {MinGap: 2 * time.Second}, // a category with the name of the general scope
 	}
 	elsewhere := pushes("u", "", 1)
 	elsewhere[0].App = "game"
@@ -69,7 +69,7 @@ func TestFindInForce(t *testing.T) {
 	second, minute := throttle.Policy{MinGap: time.Second}, throttle.Policy{MinGap: time.Minute}
 	for _, c := range []struct {
 		name string
-		of   []InForce // of each push
+		of   []InForce // for each push
 		at   []int     // ms
 		want []time.Duration
 	}{

@@ -33,10 +33,10 @@ type benched struct {
 	}
 }
 
-// A worker is killed in the middle: no limit is broken, and nothing is lost.
+// A worker is killed during the bench: no limit is broken, and nothing is lost.
 func TestBench(t *testing.T) {
 	t.Parallel()
-	redistest.Start(t) // skips the test where there is no redis-server
+	redistest.Start(t) // skips the test without redis-server
 	p := rig.Start(t, rig.Setup{}, "bench", "--users", "500", "--json")
 	status := p.Wait(t)
 	var b benched
@@ -57,7 +57,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// bench leaves the data of others on a Redis as they are, and none of its own, though Ctrl-C
+// bench does not touch other programs' data on a Redis, and leaves no data of its own, even if Ctrl-C
 // ends it.
 func TestBenchOnRedisIsInterrupted(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestBenchOnRedisIsInterrupted(t *testing.T) {
 	}
 }
 
-// Where bench cannot start it says what to do.
+// If bench cannot start, its error has the remedy.
 func TestBenchSaysWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Args("--databases", "1"))
@@ -92,7 +92,7 @@ func TestBenchSaysWhatItNeeds(t *testing.T) {
 		says   string
 	}{
 		"no redis-server": {[]string{"PUSHPACE_REDIS_SERVER=no-such-server"}, nil, rig.Failed, "there is no no-such-server on the PATH: install it, or name an empty Redis by --redis HOST:PORT"},
-		"no empty Redis":  {nil, []string{"--redis", server.Addr()}, rig.Failed, "the bench keeps away from those in use; name another Redis"},
+		"no empty Redis":  {nil, []string{"--redis", server.Addr()}, rig.Failed, "the bench uses only an empty database; name another Redis"},
 		"no Redis":        {nil, []string{"--redis", redistest.FreeAddress(t)}, rig.Failed, "cannot be reached: check address, and that the server runs"},
 		"no folder":       {[]string{"TMPDIR=/no/such/folder"}, nil, rig.Failed, "/no/such/folder"},
 		"too few users":   {nil, []string{"--users", "5"}, rig.Misused, "want at least 100 users"},

@@ -1,5 +1,5 @@
-// Package scratch lends a command an empty database of a Redis that others may use, and
-// leaves it empty.
+// Package scratch lends a command an empty database of a Redis that other programs may use, and
+// leaves the database empty.
 package scratch
 
 import (
@@ -25,7 +25,7 @@ const (
 	renewEvery = time.Minute
 )
 
-// A Database is an empty database that a command has claimed. Clean gives it back.
+// A Database is a Redis database that was empty and that a command has claimed. Clean gives it back.
 type Database struct {
 	command string
 	its     config.Redis
@@ -33,8 +33,8 @@ type Database struct {
 	stop    func() // ends the renewal
 }
 
-// Settings are environment settings of the configuration: the Redis at the address, the other
-// settings of a Redis in environ, and a prefix of the command's own.
+// Settings returns environment settings of the configuration: the Redis at the address, the other
+// Redis settings from environ, and a new prefix for the command.
 func Settings(command, address string, environ []string) ([]string, error) {
 	a, err := config.ParseAddress(address)
 	if err == nil && a.Mode != config.Single {
@@ -56,8 +56,8 @@ func Settings(command, address string, environ []string) ([]string, error) {
 	return append(settings, "PUSHPACE_REDIS__ADDRESS="+address, "PUSHPACE_REDIS__PREFIX="+prefix), nil
 }
 
-// Claim finds an empty database of the Redis and claims it for the command until Clean, because
-// queues have fixed names that other workers on this Redis use too. It sets the database in its.
+// Claim finds an empty database of the Redis its, claims it for the command until Clean, and sets
+// its.DB. It needs an empty database, because queues have fixed names, which other workers use too.
 func Claim(ctx context.Context, command string, its *config.Redis) (*Database, error) {
 	const least, most = 1, 15
 	for its.DB = most; its.DB >= least; its.DB-- {
@@ -77,7 +77,7 @@ func Claim(ctx context.Context, command string, its *config.Redis) (*Database, e
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("redis %s: none of the databases %d to %d is there and empty: the %s keeps away from those in use; name another Redis",
+	return nil, fmt.Errorf("redis %s: none of the databases %d to %d exists and is empty: the %s uses only an empty database; name another Redis",
 		its.Address, least, most, command)
 }
 
@@ -96,7 +96,7 @@ func claim(ctx context.Context, c redis.UniversalClient, key, prefix string) (bo
 	return true, nil
 }
 
-// claimKey says that the command has the database.
+// claimKey returns the key that marks the database as the command's.
 func claimKey(command string) string { return "pushpace-" + command }
 
 // hold returns the claimed database, and starts to renew the claim.
@@ -134,8 +134,9 @@ func (d *Database) ours(ctx context.Context) (bool, error) {
 // cleanLimit bounds a Clean: a million users have some four million keys.
 const cleanLimit = 5 * time.Minute
 
-// Clean removes the command's keys from its database, and gives the claim up. If the claim was
-// lost, the queues may be another's: they stay, and the error names the command that removes them.
+// Clean removes the command's keys from its database, and gives the claim up. If the claim was lost,
+// the queues may belong to another program: they stay, and the error has the shell command that
+// removes them.
 func (d *Database) Clean() error {
 	defer d.conn.Close()
 	defer d.stop() // the claim must last while the queues' keys are removed
@@ -153,7 +154,7 @@ func (d *Database) Clean() error {
 		err = errors.Join(err, d.conn.Client.Del(ctx, claimKey(d.command)).Err())
 	}
 	if err != nil {
-		return fmt.Errorf("the %s's keys are not removed: %w", d.command, err)
+		return fmt.Errorf("not all keys of the %s are removed: %w", d.command, err)
 	}
 	return nil
 }
@@ -165,11 +166,11 @@ func (d *Database) lost() error {
 		scheme = "rediss"
 	}
 	cli := fmt.Sprintf("redis-cli -u %s://%s/%d", scheme, d.its.Address, d.its.DB)
-	return fmt.Errorf("the claim %s on database %d was lost, so the keys %s may be another's, and stay; if nothing uses the database, remove them by: %s --scan --pattern '%s' | xargs %s unlink",
+	return fmt.Errorf("the claim %s on database %d was lost, so that the keys %s may belong to another program, and stay; if no program uses the database, remove them by: %s --scan --pattern '%s' | xargs %s unlink",
 		claimKey(d.command), d.its.DB, shard.AsynqKeys, cli, shard.AsynqKeys, cli)
 }
 
-// remove removes the keys that match, a scan's answer at a time.
+// remove removes the keys that match the pattern, page by page.
 func remove(ctx context.Context, c redis.UniversalClient, pattern string) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := c.Scan(ctx, cursor, pattern, 1000).Result()

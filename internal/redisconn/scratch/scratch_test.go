@@ -17,7 +17,7 @@ import (
 
 var queueKey = strings.ReplaceAll(shard.AsynqKeys, "*", "key")
 
-// claimed returns a claimed database of a Redis of its own, and a client of it.
+// claimed returns a claimed database of a new Redis, and a client of that database.
 func claimed(t *testing.T) (*Database, *redis.Client) {
 	server := redistest.Start(t)
 	settings, err := Settings("bench", server.Addr(), nil)
@@ -57,7 +57,7 @@ func TestClaimIsRenewed(t *testing.T) {
 		ticks, ended := make(chan time.Time), make(chan struct{})
 		go func() { defer close(ended); d.renew(ctx, ticks) }()
 		ticks <- time.Now()
-		ticks <- time.Now() // taken when the first renewal is over
+		ticks <- time.Now() // received when the first renewal has ended
 		cancel()
 		<-ended
 	}
