@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/pushpace/pushpace/"
 
-// page is docs/architecture.md, and pictures its mermaid blocks by their first word.
+// page returns the text of docs/architecture.md, and its mermaid blocks by their first word.
 func page(t *testing.T) (text string, pictures map[string]string) {
 	t.Helper()
 	raw, err := os.ReadFile("docs/architecture.md")
@@ -37,8 +37,8 @@ func arrows(picture string) map[string]bool {
 	return found
 }
 
-// The picture of the states has the states of the code: each notification waits, and then ends in
-// one of the others.
+// The picture of the states has the states of the code: a notification is first waiting, and then in
+// one of the end states.
 func TestStatePictureMatchesCode(t *testing.T) {
 	t.Parallel()
 	_, pictures := page(t)
@@ -69,11 +69,12 @@ func TestGatePictureMatchesList(t *testing.T) {
 }
 
 const (
-	base  = "internal/base"  // the ground floor, which is one place of the picture
-	moves = "internal/store" // has every move of a job
+	base  = "internal/base"  // the ground floor, one box of the picture
+	moves = "internal/store" // the only package whose scripts move jobs
 )
 
-// ours returns this module's packages with their imports of it, without tests.
+// ours returns the packages of this module, each with the packages of this module that it imports.
+// Tests are left out.
 func ours(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()
@@ -94,8 +95,8 @@ func ours(t *testing.T) map[string][]string {
 	return imports
 }
 
-// Of internal, the engine imports the store and the ground floor alone, the store the ground
-// floor, and that nothing of the engine: no arrow of the house leads upwards.
+// Of internal, the engine imports only the store and the ground floor, the store only the ground
+// floor, and the ground floor only itself: no arrow of the picture leads upwards.
 func TestBaseImportsNothingAbove(t *testing.T) {
 	t.Parallel()
 	engine, ground := 0, 0
@@ -122,9 +123,9 @@ func TestBaseImportsNothingAbove(t *testing.T) {
 	}
 }
 
-// The picture has every package that is not internal or for tests. Of internal it has app, cli, api,
-// console, operate, store and, as one, base. It has every import among them that no longer path
-// implies.
+// The picture has every package that is neither in internal nor for tests. Of internal it has app, cli,
+// api, console, operate, store, and base as one box. Of the imports among them it has every import that
+// no longer path implies.
 func TestPackagePictureMatchesImports(t *testing.T) {
 	t.Parallel()
 	_, pictures := page(t)
@@ -178,7 +179,7 @@ func differ(t *testing.T, got, want map[string]bool) {
 	}
 }
 
-// Every file, folder and package that the page names is there.
+// Every file, folder and package that the page names exists.
 func TestArchitecturePathsExist(t *testing.T) {
 	t.Parallel()
 	text, _ := page(t)
@@ -193,7 +194,7 @@ func TestArchitecturePathsExist(t *testing.T) {
 	}
 }
 
-// Every test that test/README.md names for a promise is in the folder that it names.
+// Every test that test/README.md names for a promise is in the folder named there.
 func TestPromisesHaveTests(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("test/README.md")
@@ -218,8 +219,8 @@ func TestPromisesHaveTests(t *testing.T) {
 	}
 }
 
-// Every file that a person writes goes through internal/base/textfile, so that each takes a
-// byte order mark and names UTF-16. The files of other readers are listed with the reason.
+// All code that reads files written by people uses internal/base/textfile, which accepts a byte order
+// mark and reports UTF-16. Exceptions are listed with the reason.
 func TestTextFilesHaveOneReader(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
@@ -230,7 +231,7 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 	read := regexp.MustCompile(`\b(?:ReadFile|LoadX509KeyPair|AuthKeyFromFile)\(`)
 	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go").Output()
 	if err != nil {
-		t.Skip(err) // no repository
+		t.Skip(err) // no git repository
 	}
 	for _, file := range strings.Fields(string(out)) {
 		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "bench/") || others[file] != "" {
@@ -246,14 +247,14 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 	}
 }
 
-// No file outside internal/store names a key of asynq's. internal/base/shard has the queues'
-// names, because it chooses them by their hash slots.
+// Only internal/store has names of asynq's keys, and internal/base/shard, which chooses the queues'
+// names by their hash slots.
 func TestOnlyTheStoreNamesAsynqsKeys(t *testing.T) {
 	t.Parallel()
 	key := regexp.MustCompile("[\"`'][^\"`'\n]*asynq" + ":")
 	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.lua").Output()
 	if err != nil {
-		t.Skip(err) // no repository
+		t.Skip(err) // no git repository
 	}
 	for _, file := range strings.Fields(string(out)) {
 		if strings.HasPrefix(file, moves+"/") || strings.HasPrefix(file, base+"/shard/") {
@@ -269,14 +270,14 @@ func TestOnlyTheStoreNamesAsynqsKeys(t *testing.T) {
 	}
 }
 
-// The table of moves names every script that moves a job. A script's header says FROM -> TO, and
-// the table says the same. No package but the store has such a script.
+// The table of moves names every script that moves a job, with the FROM -> TO of the script's header.
+// Only the store has scripts that move jobs.
 func TestMoveTableMatchesScripts(t *testing.T) {
 	t.Parallel()
 	text, _ := page(t)
 	_, table, _ := strings.Cut(text, "<!-- test: moves -->")
 	table, _, _ = strings.Cut(table, "\n\n")
-	named := map[string]string{} // by script: the moves that the table has of it
+	named := map[string]string{} // by script: the script's moves in the table
 	for line := range strings.Lines(table) {
 		for _, m := range regexp.MustCompile("`([a-z]+\\.lua)`").FindAllStringSubmatch(line, -1) {
 			named[m[1]] += strings.Split(line, "|")[2]
@@ -302,7 +303,7 @@ func TestMoveTableMatchesScripts(t *testing.T) {
 			}
 		}
 		if moving.Match(code) && named[name] == "" && !strings.HasSuffix(name, "_test.go") {
-			t.Errorf("%s moves jobs, and the table has it not", name)
+			t.Errorf("%s moves jobs, but is not in the table", name)
 		}
 		delete(named, name)
 	}
@@ -327,9 +328,9 @@ func TestMoveTableMatchesScripts(t *testing.T) {
 }
 
 var (
-	// moving matches a script's command that moves a job from or to one of its places.
+	// moving matches a script's command that moves a job from or to a list or set of a queue.
 	moving = regexp.MustCompile(`(?i)call\(.*'([LR]PUSH|[LR]POP|LREM)'|'state', '(pending|active|retry|scheduled)'`)
-	// placed names such a place.
+	// placed matches the key of such a list or set.
 	placed = regexp.MustCompile(`QueueKey\([^)]*"(pending|retry|scheduled)"\)`)
 )
 

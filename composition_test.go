@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// parts are the packages with constructors that start something.
+// parts are the packages whose constructors the API and the console must not call.
 var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "internal/operate", "internal/operate/auditlog", "internal/operate/inspect", "internal/redisconn", "internal/base/pipeline", "internal/store"}
 
-// A command reads flags, calls the API and prints. It links the engine only through internal/app,
-// which wires the parts.
+// Commands only read flags, call the API and print. They use the engine only through internal/app,
+// which assembles the parts.
 func TestCommandsOnlyAsk(t *testing.T) {
 	t.Parallel()
 	acts := []string{"worker", "worker/queue", "worker/route", "throttle/meter", "internal/api", "internal/console", "internal/base/pipeline"}
@@ -29,8 +29,8 @@ func TestCommandsOnlyAsk(t *testing.T) {
 	}
 }
 
-// The API and the console change nothing but through the service. Sessions are the
-// console's own.
+// The API and the console make all changes through internal/operate, except for the console's own
+// sessions.
 func TestSurfacesActThroughTheService(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"internal/api", "internal/console"} {
@@ -45,7 +45,7 @@ func TestSurfacesActThroughTheService(t *testing.T) {
 	}
 }
 
-// parsed are a folder's files but the tests, by path.
+// parsed returns a folder's parsed files without tests, by path.
 func parsed(t *testing.T, folder string) map[string]*ast.File {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -65,7 +65,7 @@ func parsed(t *testing.T, folder string) map[string]*ast.File {
 	return files
 }
 
-// makes returns which constructors of parts a file calls, and a Redis client that it
+// makes returns the constructors of parts that a file calls, and the Redis client packages that it
 // imports.
 func makes(file *ast.File) (all []string) {
 	names := map[string]bool{}

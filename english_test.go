@@ -28,7 +28,7 @@ var unclear = []*regexp.Regexp{
 // A test's name has a unit, a condition and a result: it is no sentence.
 var sentenceName = regexp.MustCompile(`^Test(What|Who|Whose|A[A-Z]|The|Those|Nobody|Of)`)
 
-// quotes are names and quotations, which have words of their own.
+// quotes matches names and quotations, which the patterns do not judge.
 var quotes = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 
 func isUnclear(text string) bool {
@@ -41,8 +41,8 @@ func isUnclear(text string) bool {
 	return false
 }
 
-// Few comments, help texts and test names have to be read twice. The bounds are shares of
-// all of them, in per mille: lower them when fewer remain.
+// Few comments, help texts and test names match the patterns. The bounds are per mille of all
+// comments, and of all texts: lower them when fewer remain.
 func TestPlainEnglish(t *testing.T) {
 	t.Parallel()
 	const mostComments, mostTexts = 6, 20
@@ -99,7 +99,7 @@ func TestPlainEnglish(t *testing.T) {
 	}
 }
 
-// helpTexts are the texts of a file's commands and flags.
+// helpTexts returns the texts of a file's commands and flags.
 func helpTexts(file *ast.File) (all []string) {
 	text := func(e ast.Expr) {
 		if lit, is := e.(*ast.BasicLit); is && lit.Kind == token.STRING {

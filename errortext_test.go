@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Only internal/base/redisreply classifies an error by its text: no function of internal, worker,
-// throttle, push and cmd, except test support, both takes an error's text and searches a text.
+// Only internal/base/redisreply classifies an error by its text: in internal, worker, throttle, push
+// and cmd, except test support, no other function both reads an error's text and searches a text.
 func TestErrorsAreNotParsed(t *testing.T) {
 	t.Parallel()
 	looks := []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "Cut", "CutPrefix", "CutSuffix", "Index", "Split", "SplitN", "EqualFold", "Fields"}

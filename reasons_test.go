@@ -23,11 +23,11 @@ import (
 
 // A reasonSet is a closed set of words.
 type reasonSet struct {
-	title string // its heading in docs/reasons.md
+	title string // the set's heading in docs/reasons.md
 	words []string
 }
 
-// reasonSets are all of them.
+// reasonSets returns all sets.
 func reasonSets() []reasonSet {
 	states := append([]push.State{push.Waiting}, store.EndStates...)
 	kinds := []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured}
@@ -56,7 +56,7 @@ func textsOf[T ~string](all []T) []string {
 	return texts
 }
 
-// docs/reasons.md explains every word that there is, and no other.
+// docs/reasons.md explains exactly the words of the sets.
 func TestEachIsExplained(t *testing.T) {
 	t.Parallel()
 	explained := map[string][]string{}
@@ -74,7 +74,7 @@ func TestEachIsExplained(t *testing.T) {
 	}
 }
 
-// Each constant of these types is in one of the sets.
+// Each constant of the sets' types is in one of the sets.
 func TestEachIsListed(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{"": true}
@@ -114,7 +114,7 @@ func TestEachIsListed(t *testing.T) {
 	}
 }
 
-// nameOf is a type's name without its package.
+// nameOf returns a type's name without its package.
 func nameOf(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:

@@ -1,5 +1,5 @@
 // Package chart renders deploy/chart with Helm, and checks the result against Kubernetes' types
-// and pushpace's configuration. It is a module of its own to keep Helm out of the module graph of
+// and pushpace's configuration. It has its own module, which keeps Helm out of the module graph of
 // pushpace's users.
 package chart
 
@@ -31,7 +31,7 @@ import (
 
 const dir = "../../deploy/chart"
 
-// minimal are values with an app and a token, and override if it is not empty.
+// minimal returns values with an app and a token, overridden by the YAML in override.
 func minimal(t *testing.T, override string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile("testdata/values.yaml")
@@ -51,8 +51,8 @@ type rendered struct {
 	networks    map[string]*networking.NetworkPolicy
 }
 
-// render renders the chart as the release pushpace. Each document is one of the known kinds and
-// has no unknown field.
+// render renders the chart as the release pushpace. It fails on documents of an unknown kind or with
+// unknown fields.
 func render(t *testing.T, values map[string]any) rendered {
 	t.Helper()
 	chart, err := loader.LoadDir(dir)
@@ -104,7 +104,7 @@ func keep[T any](t *testing.T, document string, all map[string]*T) {
 	all[named.GetName()] = object
 }
 
-// configured loads the configuration of the ConfigMap. Its secrets lie in a temporary folder.
+// configured loads the configuration of the ConfigMap, with secrets in a temporary folder.
 func (r rendered) configured(t *testing.T) *config.Config {
 	t.Helper()
 	text, here := r.configs["pushpace"].Data["config.yaml"], t.TempDir()
@@ -125,7 +125,7 @@ func TestChartLints(t *testing.T) {
 	t.Parallel()
 	linter := lint.RunAll(dir, minimal(t, ""), "push")
 	for _, message := range linter.Messages {
-		if message.Severity > 1 { // no icon is information
+		if message.Severity > 1 { // 1 is information, such as a missing icon
 			t.Errorf("%+v", message)
 		}
 	}
@@ -153,7 +153,7 @@ func TestChartRunsEachRole(t *testing.T) {
 				t.Errorf("the pods of %s have the labels %v", role, d.Spec.Template.Labels)
 			}
 		}
-		// A single replica can be drained too.
+		// The budget also allows the drain of a node with the only replica.
 		if replicas := *d.Spec.Replicas; replicas < 2 || budget.Spec.MinAvailable != nil || *budget.Spec.MaxUnavailable != intstr.FromInt32(1) {
 			t.Errorf("%s: %d replicas with the budget %+v", role, replicas, budget.Spec)
 		}
@@ -185,8 +185,8 @@ func TestChartRunsEachRole(t *testing.T) {
 	}
 }
 
-// confined checks that the pod may do no more than it needs, and has its files where the image
-// looks for them.
+// confined checks that the pod has only the rights it needs, and its files at the paths that the
+// image reads.
 func confined(t *testing.T, role string, pod core.PodSpec) {
 	t.Helper()
 	own, container := pod.SecurityContext, pod.Containers[0].SecurityContext
@@ -209,8 +209,8 @@ func confined(t *testing.T, role string, pod core.PodSpec) {
 	}
 }
 
-// The API is open to the namespace and apiFrom, the metrics to Prometheus' namespace, and nothing
-// else.
+// The API accepts connections only from the namespace and apiFrom, the metrics only from Prometheus'
+// namespace.
 func TestChartClosesTheNetwork(t *testing.T) {
 	t.Parallel()
 	spec := render(t, minimal(t, `
@@ -260,7 +260,7 @@ config: {telemetry: {listen: "0.0.0.0:9191"}}
 	}
 }
 
-// A changed configuration replaces the pods of both roles, and an equal one does not.
+// A changed configuration replaces the pods of both roles, and an unchanged one does not.
 func TestChartChangedConfigReplacesPods(t *testing.T) {
 	t.Parallel()
 	const other = "config: {redis: {address: other:6379}}"
@@ -272,7 +272,7 @@ func TestChartChangedConfigReplacesPods(t *testing.T) {
 	}
 }
 
-// A mistyped value, and no app, are errors of helm install.
+// A mistyped value, or a missing app, is an error of helm install.
 func TestChartRefusesValues(t *testing.T) {
 	t.Parallel()
 	chart, err := loader.LoadDir(dir)

@@ -14,12 +14,12 @@ import (
 // Patience bounds a browser's start, and a test's wait for a change of the page.
 const Patience = 2 * time.Minute
 
-// Start runs a browser without a screen until the test ends. Where there is none the test is
-// skipped, or fails when PUSHPACE_REQUIRE_CHROMIUM is 1.
+// Start runs a browser without a screen until the test ends. Without Chromium it skips the test, or
+// fails it if PUSHPACE_REQUIRE_CHROMIUM is 1.
 func Start(t *testing.T) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path(t)), chromedp.WSURLReadTimeout(Patience))
-	if os.Geteuid() == 0 { // whom chromium refuses its sandbox
+	if os.Geteuid() == 0 { // chromium has no sandbox for root
 		options = append(options, chromedp.NoSandbox)
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)

@@ -67,7 +67,7 @@ func TestClusterCompose(t *testing.T) {
 	configured(t, c, pushpace)
 }
 
-// at is the service's address in the Cluster's network; "" where it has none of its own.
+// at returns the service's address in the Cluster's network; "" without a fixed address.
 func at(s types.ServiceConfig) string {
 	if network := s.Networks["cluster"]; network != nil {
 		return network.Ipv4Address
@@ -75,11 +75,11 @@ func at(s types.ServiceConfig) string {
 	return ""
 }
 
-// A sextet has the servers of a file as processes, each at an address of its own of this
-// machine, all at one port; there may be fewer than six.
+// A sextet runs a compose file's Redis servers, at most six, as processes. Each has its own loopback
+// address; all have the same port.
 type sextet struct{ secret, port string }
 
-// limit bounds each step, which takes seconds, or minutes on a busy machine.
+// limit bounds each step. A step takes seconds, on a busy machine minutes.
 const limit = 3 * time.Minute
 
 const password = "open sesame"
@@ -93,7 +93,7 @@ func newSextet(t *testing.T) *sextet {
 		t.Skip(err)
 	}
 	s := &sextet{secret: filepath.Join(t.TempDir(), "redis-password")}
-	for port := 0; port == 0 || port > 55_000; { // the bus is at 10,000 more
+	for port := 0; port == 0 || port > 55_000; { // the bus has this port plus 10,000
 		s.port = portOf(t, redistest.FreeAddress(t))
 		port, _ = strconv.Atoi(s.port)
 	}
@@ -124,12 +124,12 @@ func (s *sextet) serve(t *testing.T, command, address string) {
 	})
 }
 
-// run has a command of the file succeed, as its container does.
+// run runs a command of the file until it succeeds, as Docker restarts its container.
 func (s *sextet) run(t *testing.T, command string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	for { // it is started again until it does
+	for {
 		cmd := exec.CommandContext(ctx, "sh", "-c", s.here(command))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -172,8 +172,8 @@ func (s *sextet) well(t *testing.T, cfg config.Redis) {
 	}
 }
 
-// The servers of the compose file are made a Cluster by the file's own command, also where an
-// earlier run of it was cut short before the masters had replicas. Once more it does nothing.
+// The compose file's own command makes its servers a Cluster, also if an earlier run of the command
+// was interrupted before the masters had replicas. A further run does nothing.
 func TestComposedCluster(t *testing.T) {
 	t.Parallel()
 	s, c := newSextet(t), compose(t, clusterFile)

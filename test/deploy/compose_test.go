@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// compose loads the file as Docker Compose does. Files that it names stay as they are written.
+// compose loads the file as Docker Compose does, but does not resolve the paths in it.
 func compose(t *testing.T, file string) *types.Project {
 	t.Helper()
 	details := types.ConfigDetails{WorkingDir: filepath.Dir(file), ConfigFiles: []types.ConfigFile{{Filename: file}}}
@@ -25,7 +25,7 @@ func compose(t *testing.T, file string) *types.Project {
 	return c
 }
 
-// grace is how long Docker waits for the service when it stops it.
+// grace returns how long Docker waits for a service to stop.
 func grace(s types.ServiceConfig) time.Duration {
 	if s.StopGracePeriod == nil {
 		return 10 * time.Second
@@ -33,7 +33,8 @@ func grace(s types.ServiceConfig) time.Duration {
 	return time.Duration(*s.StopGracePeriod)
 }
 
-// confined checks that each service has only the rights it needs, and no port on other machines.
+// confined checks that each service has only the rights it needs, and no port that other machines
+// can reach.
 func confined(t *testing.T, c *types.Project) {
 	t.Helper()
 	for name, s := range c.Services {
@@ -53,7 +54,7 @@ func confined(t *testing.T, c *types.Project) {
 	}
 }
 
-// configured checks that the service has config.yaml where the image looks for it.
+// configured checks that the service has config.yaml at the path that the image reads.
 func configured(t *testing.T, c *types.Project, s types.ServiceConfig) {
 	t.Helper()
 	if len(s.Configs) != 1 || s.Configs[0].Target != "/etc/pushpace/config.yaml" || c.Configs[s.Configs[0].Source].File != "config.yaml" {
@@ -85,8 +86,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// Redis, started by the file's own line, wants the password, keeps its keys, and
-// is well by the file's own check.
+// Redis, started by the file's command, requires the password, persists its keys, and passes the
+// file's health check.
 func TestComposedRedis(t *testing.T) {
 	t.Parallel()
 	here := newSextet(t)

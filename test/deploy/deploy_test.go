@@ -24,7 +24,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// load loads a configuration with secrets outside this machine.
+// load loads a configuration whose secrets have paths that do not exist on this machine.
 func load(t *testing.T, text string, secrets ...string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ var built struct {
 	err  error
 }
 
-// TestMain has all tests find the files of deploy/ where they are.
+// TestMain runs all tests in the folder deploy.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../../deploy"); err != nil {
 		panic(err)
@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// program builds the program, by the image's own line if asImage is true.
+// program builds the program, with asImage by the Dockerfile's command.
 func program(t *testing.T) (binary string) {
 	t.Helper()
 	line := []string{"", "go build -o /out/pushpace ./cmd/pushpace"}
@@ -84,8 +84,8 @@ func program(t *testing.T) (binary string) {
 	return filepath.Join(built.dir, "pushpace")
 }
 
-// The image knows the program's command, and the program the flags that the image, the
-// unit and the chart give it.
+// The image runs an existing command of the program, and the program has the flags that the image,
+// the unit and the chart use.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	text := read(t, "Dockerfile")
@@ -117,11 +117,11 @@ func drains(t *testing.T, c *config.Config, grace time.Duration) {
 	t.Helper()
 	const margin = 5 * time.Second
 	if grace < c.Worker.ShutdownTimeout+margin {
-		t.Errorf("it is killed after %s, and may take %s", grace, c.Worker.ShutdownTimeout)
+		t.Errorf("the program is killed after %s, but a shutdown may take %s", grace, c.Worker.ShutdownTimeout)
 	}
 }
 
-// listens checks where the API and the metrics are.
+// listens checks the addresses of the API and the metrics.
 func listens(t *testing.T, c *config.Config) {
 	t.Helper()
 	if c.HTTP.Listen != "0.0.0.0:8080" || c.Telemetry.Listen != "0.0.0.0:9090" || len(c.HTTP.Tokens) == 0 {
@@ -166,7 +166,7 @@ func TestUnitVerifies(t *testing.T) {
 		t.Skipf("CANNOT CHECK: systemd's verdict on the unit: %v", err)
 	}
 	dir := t.TempDir()
-	// verify wants the program there
+	// verify requires that the unit's program exists
 	text := strings.Replace(read(t, "systemd/pushpace.service"), "/usr/local/bin/pushpace serve", "/bin/true serve", 1)
 	file := filepath.Join(dir, "pushpace.service")
 	must(t, os.WriteFile(file, []byte(text), 0o600))

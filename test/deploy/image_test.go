@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// asImage makes the test build the program as the image does. It shares no build cache with other
+// asImage makes the tests build the program as the image does. That build shares no cache with other
 // builds, and takes minutes.
 const asImage = true
 

@@ -40,8 +40,8 @@ func TestReleaseHasOneVersion(t *testing.T) {
 	}
 }
 
-// A workflow may read the repository, and nothing else unless a job says so. Each action is one
-// commit's.
+// A workflow has only the right to read the repository, unless a job adds a right. Each action is
+// pinned to a commit.
 func TestWorkflowsAreConfined(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../.github/workflows/*.yaml")

@@ -91,13 +91,13 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// A stage has the services of the file as processes, at addresses of their own, as
-// Docker runs in few places where tests do.
+// A stage runs the services of the file as processes, at free addresses, because few machines that
+// run tests have Docker.
 type stage struct {
 	services types.Services
-	here     *strings.Replacer // what the file says, as it is here
-	dir      string            // what a process has of its own
-	file     string            // the configuration
+	here     *strings.Replacer // translates addresses and paths of the file to this machine
+	dir      string            // a process's working folder
+	file     string            // path of the configuration
 	api      string            // host:port
 }
 
@@ -129,8 +129,8 @@ func portOf(t *testing.T, address string) string {
 	return port
 }
 
-// command runs the file's words as in a container, without another environment or a temporary
-// folder.
+// command returns the command of the file's words, without this process's environment and without a
+// temporary folder, as in a container.
 func (s *stage) command(ctx context.Context, words ...string) *exec.Cmd {
 	local := make([]string, len(words))
 	for i, word := range words {
@@ -142,7 +142,7 @@ func (s *stage) command(ctx context.Context, words ...string) *exec.Cmd {
 	return cmd
 }
 
-// healthy waits until the service is well by its own check.
+// healthy waits until the service passes its health check.
 func (s *stage) healthy(t *testing.T, name string) {
 	t.Helper()
 	check := s.services[name].HealthCheck
@@ -186,7 +186,7 @@ func (s *stage) start(t *testing.T, name string) (out *eventually.Log, stop func
 	return out, stop
 }
 
-// The pushes of a ledger among the lines, as platform and notification.
+// pushes returns the ledger entries among the lines, as PLATFORM NOTIFICATION.
 func pushes(ledger *eventually.Log) []string {
 	var all []string
 	for line := range strings.Lines(ledger.String()) {
@@ -199,8 +199,8 @@ func pushes(ledger *eventually.Log) []string {
 	return all
 }
 
-// The commands of the file's head send a push that the stand-ins receive, and sign in to the
-// console.
+// The commands in the comment at the top of the compose file send a push that the stand-ins receive,
+// and sign in to the console.
 func TestTriedOut(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -222,7 +222,7 @@ func TestTriedOut(t *testing.T) {
 		t.Fatalf("pushpace is not ready: %s", log)
 	}
 
-	// do answers the status, where it was led and the text.
+	// do makes a request, and returns the status, the target of a redirect and the body
 	do := func(method, path, kind, token, body string) (int, string, string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), method, at+path, strings.NewReader(body))
@@ -270,6 +270,6 @@ func TestTriedOut(t *testing.T) {
 	stopStandIns()
 	// Containers cannot write here.
 	if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
-		t.Errorf("%v is left behind, %v", left, err)
+		t.Errorf("the processes leave %v in their folder, %v", left, err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// A browser is led from / to the console, others to the API's document. Where the
-// configuration says so there is no console.
+// The path / redirects browsers to the console, and other clients to the API's document. The
+// configuration can turn the console off.
 func TestServeConsole(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)

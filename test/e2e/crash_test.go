@@ -60,7 +60,7 @@ func TestCrashes(t *testing.T) {
 			}
 		})
 	}
-	underWay := int64(0) // at the kills
+	underWay := int64(0) // pushes in flight at the kills
 	for kill := range kills {
 		before := c.Delivered()
 		if !eventually.Within(3*time.Minute, func() bool { return c.Delivered() >= before+between }) {
@@ -88,12 +88,11 @@ func TestCrashes(t *testing.T) {
 	if found := violations.Find(slices.Clone(admitted), policy, nil, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits: %+v", len(found), len(admitted), found)
 	}
-	// A push is late by the machine's stalls, and not by leftovers of a crash.
+	// Only the machine's stalls delay a push, not the remains of a crash.
 	c.Judge(t, users*each, underWay, policy, time.Second+stall, admitted)
 }
 
-// Workers end in time although Redis accepts and does not answer, and pushes
-// that were under way end meanwhile.
+// Workers end in time although Redis accepts and does not answer, and pushes in flight end before.
 func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	const sent = 20
@@ -124,8 +123,8 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	}
 }
 
-// A worker is killed before it records its pushes. They end in different ways, and their records
-// say that they may have been sent. No user receives a second push within the limit's hour.
+// A worker is killed before it records its pushes. The notifications end in different ways, and their
+// records say that they may have been sent. No user receives a second push within the limit's hour.
 func TestCrashKeepsUsedSlots(t *testing.T) {
 	t.Parallel()
 	const each = 10
@@ -146,7 +145,7 @@ func TestCrashKeepsUsedSlots(t *testing.T) {
 		}
 	}
 	const ttl = 25 * time.Second
-	var expires <-chan time.Time // the last one
+	var expires <-chan time.Time // when the last notification expires
 	enqueue := func(fate, user, id string) {
 		n := &push.Notification{
 			ID: id, App: "shop", User: user, Title: "hello", Category: fate,
@@ -177,7 +176,7 @@ func TestCrashKeepsUsedSlots(t *testing.T) {
 	}
 
 	first := c.Serve(t)
-	enqueue("warms", "warm", "warm") // a connection carries many at once when it has answered
+	enqueue("warms", "warm", "warm") // a connection carries many pushes at once after its first answer
 	until("there is a connection", func() bool { return c.Delivered() == 1 })
 	all(func(fate, user string) { enqueue(fate, user, "a-"+user) })
 	until("all are under way", func() bool { return c.APNs.Count().InFlight == int64(each*len(fates)) })
@@ -186,10 +185,10 @@ func TestCrashKeepsUsedSlots(t *testing.T) {
 	c.Kill(t, first)
 	rig.Must(t, control.Pause(t.Context(), &pause.Pause{Category: "cancels"}))
 	all(func(fate, user string) { enqueue(fate, user, "b-"+user) })
-	<-expires // before another worker has what this one had, which is soon
+	<-expires // before the second worker takes over the first one's jobs
 	second := c.Serve(t)
 	all(func(fate, user string) {
-		if fate == "cancels" { // a worker has held it, and given back what it may
+		if fate == "cancels" { // wait until a worker has deferred the job, and given back its slot if allowed
 			until("it is held", func() bool {
 				status, err := inspector.Status(t.Context(), push.Ref{ID: "a-" + user})
 				return err == nil && status.Job == "retry" && len(status.Paused) > 0
@@ -216,8 +215,8 @@ func TestCrashKeepsUsedSlots(t *testing.T) {
 	c.Stop(t, second)
 }
 
-// A worker is killed again and again while notifications join digests. Each ends once. One push
-// names and counts the members of a digest, and its retry is identical.
+// A worker is killed again and again while notifications join digests. Each notification ends once.
+// One push names and counts the members of a digest, and its retry is identical.
 func TestDigestsSurviveKills(t *testing.T) {
 	t.Parallel()
 	const users, each, keys, kills = 20, 60, 4, 8
@@ -229,7 +228,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 	var producers sync.WaitGroup
 	for user := range users {
 		producers.Go(func() {
-			<-time.After(time.Duration(user) * gap / users) // so that some are being sent at any time
+			<-time.After(time.Duration(user) * gap / users) // so that at any time pushes are in flight
 			tick := time.NewTicker(lasts / each)
 			defer tick.Stop()
 			for i := range each {
@@ -262,7 +261,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 	c.Audited(t)
 
 	records, sent := store.NewRecords(c.Client, "", 0), c.Sent()
-	told := map[string][]string{} // who has joined, by the ID of whose push tells of them
+	told := map[string][]string{} // members by the ID of the digest's push
 	ends := map[push.State]int{}
 	for user := range users {
 		for i := range each {
@@ -303,7 +302,7 @@ func TestCrashIsOverInSeconds(t *testing.T) {
 	const users = 20
 	const soonBack = 20 * time.Second // 10 s on a quiet machine
 	policy := throttle.Policy{MinGap: 2 * time.Second}
-	c := rig.NewCrashSite(t, policy, 3*time.Second) // so long it has them in hand
+	c := rig.NewCrashSite(t, policy, 3*time.Second) // how long a push is in flight
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go judge.Stalls(stop, longest)
 	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
@@ -318,7 +317,7 @@ func TestCrashIsOverInSeconds(t *testing.T) {
 			t.Fatal("a worker never has that many in hand")
 		}
 		for i := range users {
-			c.Enqueue(t, producer, (try*users+i)*2000, fmt.Sprintf("user-%d-%d", try, i)) // of no other fate than to be sent
+			c.Enqueue(t, producer, (try*users+i)*2000, fmt.Sprintf("user-%d-%d", try, i)) // its fate is sent
 			c.Enqueue(t, producer, (try*users+i)*2000+1000, fmt.Sprintf("user-%d-%d", try, i))
 		}
 		held = c.InHand(t)
@@ -327,7 +326,7 @@ func TestCrashIsOverInSeconds(t *testing.T) {
 	<-killed.Done
 	gone := time.Now()
 	held = c.InHand(t)
-	rig.Must(t, control.Pause(t.Context(), &pause.Pause{App: "shop"})) // so that no other worker sends it
+	rig.Must(t, control.Pause(t.Context(), &pause.Pause{App: "shop"})) // so that no other worker sends the notifications
 	other := c.Serve(t)
 	for _, id := range held {
 		if !eventually.Within(time.Minute, func() bool { return control.Cancel(t.Context(), push.Ref{ID: id}) == nil }) {
@@ -343,8 +342,8 @@ func TestCrashIsOverInSeconds(t *testing.T) {
 	c.Stop(t, other)
 }
 
-// A worker is stopped until another one takes over its jobs, and then continued. It sends none of
-// these jobs, and takes none from the other worker.
+// A worker is stopped until a second worker takes over its jobs, and then continued. It sends none of
+// these jobs, and takes none from the second worker.
 func TestStoppedWorkerSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	const users, each = 40, 30
@@ -352,7 +351,7 @@ func TestStoppedWorkerSendsNothingTwice(t *testing.T) {
 	producer := push.NewProducer(c.Client, "", 0)
 	stopped, other := c.Serve(t), c.Serve(t)
 	for i := range users * each {
-		c.Enqueue(t, producer, 1000*i, fmt.Sprintf("user-%d", i%users)) // of no other fate than to be sent
+		c.Enqueue(t, producer, 1000*i, fmt.Sprintf("user-%d", i%users)) // its fate is sent
 	}
 	if !eventually.Within(time.Minute, func() bool { return c.Delivered() > 3*users }) {
 		t.Fatalf("%d are sent", c.Delivered())
@@ -377,28 +376,28 @@ func TestStoppedWorkerSendsNothingTwice(t *testing.T) {
 		switch before, known := first[e.Notification]; {
 		case !known:
 			first[e.Notification] = e.At
-		case before.Before(at.Add(5 * time.Second)): // it was in flight: the other cannot have had it
+		case before.Before(at.Add(5 * time.Second)): // the push was in flight: the second worker cannot have had the job
 			twice++
 		default:
 			late++
 			t.Logf("%s is sent at %s and at %s; the worker was stopped from %s to %s", e.Notification, before, e.At, at, again)
 		}
 	}
-	// One may be between the last look at the sign of life and the connection.
+	// One push may be between the worker's last check of its heartbeat and the connection.
 	if late > 1 || len(first) != users*each {
-		t.Errorf("%d of %d are sent, and %d twice that were not in flight at the stop", len(first), users*each, late)
+		t.Errorf("%d of %d are sent; %d that were not in flight at the stop are sent twice", len(first), users*each, late)
 	}
-	t.Logf("%d were in hand, %d were sent twice that were in flight, %d that were not", len(held), twice, late)
+	t.Logf("%d were claimed; sent twice are %d that were in flight, and %d that were not", len(held), twice, late)
 	c.Stop(t, stopped, other)
 }
 
-// A worker is killed while paused jobs return. The other worker takes the rest: nothing is lost,
-// and only pushes in flight are sent twice.
+// A worker is killed while paused jobs return to the queue. A second worker sends the rest: nothing is
+// lost, and only pushes in flight are sent twice.
 func TestKillWhilePausedJobsReturn(t *testing.T) {
 	t.Parallel()
 	const n = 6000
 	c := rig.NewCrashSite(t, throttle.Policy{}, 20*time.Millisecond)
-	c.Env = append(c.Env, "PUSHPACE_WORKER__CONCURRENCY=8") // it takes a quarter of a minute
+	c.Env = append(c.Env, "PUSHPACE_WORKER__CONCURRENCY=8") // the return takes a quarter of a minute
 	c.APNs.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
 	killed := c.Serve(t)
 	producer := push.NewProducer(c.Client, "", 0)
@@ -430,7 +429,7 @@ func TestKillWhilePausedJobsReturn(t *testing.T) {
 	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
 	rig.Must(t, err)
 	sent, twice := len(c.Sent()), int64(c.Delivered()-len(c.Sent()))
-	if counts.Ended[push.Delivered] != n || sent != n || twice > underWay+30 { // besides what is on its way to the stand-in
+	if counts.Ended[push.Delivered] != n || sent != n || twice > underWay+30 { // 30 pushes may be on their way to the stand-in
 		t.Errorf("%d are sent, %d of them twice, %d were under way at the kill; counts %+v", sent, twice, underWay, counts)
 	}
 }

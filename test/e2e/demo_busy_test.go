@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// On a busy machine the demo reports no broken limit, and says that the machine is busy.
+// On a busy machine the demo reports no broken limit, and reports that the machine is busy.
 func TestDemoOnABusyMachine(t *testing.T) {
 	for range 10 * runtime.NumCPU() {
 		loop := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")

@@ -35,7 +35,7 @@ func checkDemo(t *testing.T, args ...string) {
 func TestDemoOnRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	// The demo must leave the keys of other databases alone.
+	// The demo must not touch the keys of other databases.
 	options := server.Options()
 	options.DB = 15
 	other := redis.NewClient(options)

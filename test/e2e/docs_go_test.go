@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// runGo has go vet look at programs of Go.
+// runGo runs go vet on Go programs.
 func runGo(t *testing.T, page []block) {
 	for _, b := range page {
 		file := filepath.Join(rig.Write(t, "main.go", b.text), "main.go")
@@ -21,7 +21,7 @@ func runGo(t *testing.T, page []block) {
 	}
 }
 
-// runLines vets lines of Go inside a function that declares their names.
+// runLines runs go vet on Go lines, inside a function that declares the names in them.
 func runLines(t *testing.T, page []block) {
 	const around = `package main
 import (

@@ -29,16 +29,16 @@ import (
 // top is the repository's folder.
 const top = "../../"
 
-// A block is a fenced block of a page. The line <!-- test: NAME --> before it names its test.
+// A block is a fenced block of a page. The line <!-- test: NAME --> before it is its mark.
 type block struct {
-	page string // from the top
+	page string // path from top
 	line int
 	name string // "" without a mark
 	text string
 }
 
-// pages returns the text of README.md and of the pages of docs/, by their path from
-// the top, and with others that of the top's other pages.
+// pages returns the texts of README.md and the pages of docs/, and if others is true of all other
+// pages in top, by path from top.
 func pages(t *testing.T, others bool) map[string]string {
 	t.Helper()
 	text := map[string]string{}
@@ -85,12 +85,12 @@ func blocksOf(page, text string) []block {
 	return all
 }
 
-// runners run the blocks of a name, page by page.
+// runners run the blocks with a mark's NAME, page by page.
 var runners = map[string]func(t *testing.T, page []block){
 	"ci":         runCI,
 	"tour":       runTour,
 	"script":     runScript,
-	"shown":      func(*testing.T, []block) {}, // beside the scripts that show them
+	"shown":      func(*testing.T, []block) {}, // runScript compares these with the script's output
 	"config":     runConfig,
 	"go":         runGo,
 	"lines":      runLines,
@@ -135,7 +135,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// heldBy has the test of the top's package hold the block.
+// heldBy returns a runner for blocks that a test in the package at top checks.
 func heldBy(file, test string) func(*testing.T, []block) {
 	return func(t *testing.T, _ []block) {
 		text, err := os.ReadFile(top + file)
@@ -158,8 +158,8 @@ func runCI(t *testing.T, page []block) {
 	}
 }
 
-// script runs blocks as one script of bash, in a folder with the shipped
-// configuration and on a Redis of its own. It returns the folder and the output.
+// script runs blocks as one bash script, in a folder with the shipped configuration and on a new
+// Redis. It returns the folder and the output.
 func script(t *testing.T, page []block) (dir, output string) {
 	t.Helper()
 	text := "set -e\n"
@@ -177,7 +177,7 @@ func script(t *testing.T, page []block) (dir, output string) {
 	cmd := exec.Command("bash", "-c", text)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second // for what it leaves running, where it fails
+	cmd.WaitDelay = 5 * time.Second // for processes that a failed script leaves running
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	rig.Must(t, cmd.Start())
@@ -191,7 +191,7 @@ func script(t *testing.T, page []block) (dir, output string) {
 	return dir, out.String()
 }
 
-// shows reports texts that the output lacks, in this order and with any space between words.
+// shows fails unless the output contains the texts in this order, with any space between words.
 func shows(t *testing.T, output string, texts ...string) {
 	t.Helper()
 	rest := strings.Join(strings.Fields(output), " ")
@@ -204,8 +204,8 @@ func shows(t *testing.T, output string, texts ...string) {
 	}
 }
 
-// runScript runs a page's script, which leaves nothing behind, and compares its output with the
-// page's. There … and the end of a line stand for any text.
+// runScript runs a page's script, which must leave no files, and compares its output with the page's
+// blocks marked shown. In these blocks … and the end of a line stand for any text.
 func runScript(t *testing.T, page []block) {
 	dir, output := script(t, page)
 	for _, b := range blocksOf(page[0].page, pages(t, false)[page[0].page]) {
@@ -250,7 +250,7 @@ func runTour(t *testing.T, page []block) {
 	if len(night) != 7 || night[0].Notification != "alarm" || night[1].At.Second() > 50 || night[6].Notification != "like-Rosa" || night[6].At.Sub(night[1].At) < 4900*time.Millisecond {
 		t.Errorf("the night's arrived as %+v", night)
 	}
-	// each in its turn: the point first, while a worker runs
+	// in the order of the tour
 	shows(t, output,
 		"a limit of its user: the limit 1/24h of category marketing", "until 20", ", in 23h59m",
 		"ada in demo: too-much is next, and waits another 23h59m, until", "marketing 1/24h  1 of 1", "limit: the limit 1/24h of category marketing",
@@ -276,7 +276,7 @@ func runTimeline(t *testing.T, page []block) {
 	}
 }
 
-// runConfig loads each block, as a whole file or beside a Redis and an app.
+// runConfig loads each block as a configuration; it adds a Redis and apps if the block has none.
 func runConfig(t *testing.T, page []block) {
 	for _, b := range page {
 		text := b.text
@@ -295,8 +295,8 @@ func runConfig(t *testing.T, page []block) {
 	}
 }
 
-// forProducers runs a worker with the API, and returns the block with its address in
-// the place of the page's.
+// forProducers runs a worker with the API, and returns the block with the API's address in place of
+// the page's.
 func forProducers(t *testing.T, b block) string {
 	t.Helper()
 	s := rig.NewSite(t)
@@ -384,8 +384,8 @@ func withoutBlocks(text string) string {
 	return kept.String()
 }
 
-// Every link of a page to a file leads somewhere, and every anchor to a heading. Each
-// page of docs/ is in README.md.
+// Every link of a page leads to an existing file, and every anchor to a heading. README.md links each
+// page of docs/.
 func TestDocsLinks(t *testing.T) {
 	all := pages(t, true)
 	for page, text := range all {

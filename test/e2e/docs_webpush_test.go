@@ -26,7 +26,7 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// runBrowser has Chromium show a notification by the page and the service worker.
+// runBrowser makes Chromium show a notification with the page and the service worker of the blocks.
 func runBrowser(t *testing.T, page []block) {
 	if len(page) != 2 {
 		t.Fatalf("there are %d blocks, want the page and its service worker", len(page))
@@ -96,7 +96,7 @@ func showsAPush(t *testing.T, site map[string]string) {
 		return answer
 	}
 	var shown []shownPush
-	// Chromium forgets a notification that a page asks for before it is on the screen.
+	// Chromium drops a notification that a page requests before the page is on the screen.
 	if !eventually.Within(chromium.Patience, func() bool {
 		if ask("return registration.active.state") != "activated" {
 			return false
@@ -115,7 +115,7 @@ func showsAPush(t *testing.T, site map[string]string) {
 	}
 }
 
-// decrypted returns the notification's message as the stand-in decrypts it.
+// decrypted returns the notification's message, decrypted by the stand-in.
 func decrypted(t *testing.T, n *push.Notification) string {
 	t.Helper()
 	var read []string

@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// Redis fails in different ways while the workers are idle. Notifications that arrive meanwhile
-// and afterwards are sent once, and all workers receive wake-ups again.
+// Redis fails in different ways while the workers are idle. Notifications enqueued during and after
+// the failure are sent once, and all workers receive wake-ups again.
 func TestIdleWorkersInTrouble(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) (address string, trouble func()){

@@ -39,7 +39,7 @@ var (
 // second after each change nothing exceeds the limits in force, and nothing is lost.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
-	const users, busy, more = 10_000, 200, 4 // everybody gets one, the busy ones more
+	const users, busy, more = 10_000, 200, 4 // each user gets one notification, each busy user more
 	server := redistest.Start(t)
 	s := &rig.Site{Client: server.Client(t)}
 	s.Dir = rig.Write(t, "config.yaml", fmt.Sprintf("redis: {address: %q}\n%s", server.Addr(), tunedConfig))
@@ -96,7 +96,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 
 	categories := map[string]throttle.Policy{"news": tunedNews}
-	const hops = 10 // of a change on its way, each of which a busy machine holds up as it does this process
+	const hops = 10 // steps until a change applies; a busy machine delays each as much as this process
 	tolerance := time.Second + hops*stall
 	h := judge.ReadHistory(t, overrides, tunedDefault, categories, tolerance)
 	admitted := judge.Admissions(t, s.Client, "demo", busy, nil, "news")
@@ -115,21 +115,21 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		t.Errorf("%d of %d are in the ledger", len(seen), len(sent))
 	}
 	rig.NotBefore(t, admitted, received, nil)
-	// a push comes as late after its admission as the machine holds it up
+	// the tolerance is the machine's delay between an admission and its push
 	if found := violations.FindInForce(slices.Clone(received), h.InForce, tolerance); len(found) > 0 {
 		t.Errorf("%d pushes exceed the limits in force with a tolerance of %s, such as %+v", len(found), tolerance, found[0])
 	}
-	// that is not for want of changes
+	// changes and deferrals must have happened
 	configured := violations.Find(slices.Clone(admitted), tunedDefault, categories, time.Millisecond)
 	if counts().Deferred == 0 || len(configured) == 0 || len(h.Changes) < 50 {
-		t.Errorf("%d deferrals, %d changes, of which %d admissions show", counts().Deferred, len(h.Changes), len(configured))
+		t.Errorf("%d deferrals, %d changes, and %d admissions beyond the configured limits", counts().Deferred, len(h.Changes), len(configured))
 	}
 	t.Logf("%d delivered, %d changes, %d deferrals, %d admissions beyond the configured limits, tolerance %s",
 		len(seen), len(h.Changes), counts().Deferred, len(configured), tolerance)
 }
 
-// changeLimits sets and removes overrides of the busy users and the category
-// until ctx ends. None keeps anybody waiting for long.
+// changeLimits sets and removes overrides of the busy users and the category until ctx ends. Its
+// limits delay no user for long.
 func changeLimits(ctx context.Context, t *testing.T, o *limits.Overrides, busy int) {
 	gap := func(d time.Duration) throttle.Policy { return throttle.Policy{MinGap: d} }
 	every := time.NewTicker(100 * time.Millisecond)

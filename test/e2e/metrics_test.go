@@ -42,10 +42,11 @@ func TestMetricsOnATakenAddress(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// everyMetric makes the program produce every metric, and returns all. Their labels name no user.
+// everyMetric makes the program produce every metric, and returns all metrics. It fails if a label
+// has a user's name or other private data.
 func everyMetric(t *testing.T) map[string]series {
 	t.Helper()
-	node := redistest.StartCluster(t, 1)[0] // which has metrics of its own
+	node := redistest.StartCluster(t, 1)[0] // a Cluster has metrics of its own
 	s := &rig.Site{}
 	s.Dir = rig.Write(t, "config.yaml", strings.Replace(string(pushpace.ConfigYAML), "address: embedded ", "address: ["+strconv.Quote(node.Addr())+"] ", 1))
 	s.StandIns(t, 0).FCM.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: time.Minute})
@@ -78,7 +79,7 @@ func everyMetric(t *testing.T) map[string]series {
 	if status, body := rig.Fetch(t, api[1]+"/v1/audit"); status != http.StatusOK {
 		t.Fatalf("%d: %s", status, body)
 	}
-	for _, probe := range []string{"/healthz", "/readyz"} { // without a token, too
+	for _, probe := range []string{"/healthz", "/readyz"} { // must need no token
 		if status, body := rig.Fetch(t, api[1]+probe); status != http.StatusOK {
 			t.Errorf("%s of the API: %d: %s", probe, status, body)
 		}
@@ -95,14 +96,14 @@ func everyMetric(t *testing.T) map[string]series {
 		}
 		return strings.Contains(text, `pushpace_ended_total{state="delivered"} 1`)
 	})
-	// an API that fails is a matter of a label's value
+	// this API does not fail, so that the label's value 5xx is missing
 	if all["pushpace_http_requests_total"] == nil {
 		t.Fatalf("the API's requests are not counted:\n%s", text)
 	}
 	all["pushpace_http_requests_total"]["status"]["5xx"] = true
 	for _, private := range []string{"cleo", "tomorrow", "fade0413", "a-token"} {
 		if strings.Contains(text, private) {
-			t.Errorf("the metrics tell %q", private)
+			t.Errorf("the metrics contain %q", private)
 		}
 	}
 	s.Stop(t, workers) // sends the rest of the spans
@@ -232,7 +233,7 @@ func alerts(t *testing.T) map[string]string {
 	return all
 }
 
-// A series is a metric's label names with their values, from the program's output.
+// A series has a metric's label names with their values, from the program's output.
 type series map[string]map[string]bool
 
 // parseMetrics reads the text format.
@@ -300,7 +301,7 @@ func checkPromQL(expr string, told map[string]series) (metrics []string, err err
 	return metrics, nil
 }
 
-// family is the metric that a sample belongs to.
+// family returns the metric of a sample.
 func family(sample string, told map[string]series) string {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(sample, suffix); ok && told[name+"_bucket"] != nil {

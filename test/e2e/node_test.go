@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// runTypeScript compiles a program against the types that are generated from the API's
-// document, and runs it.
+// runTypeScript compiles a program with the types that are generated from the API's document, and
+// runs the program.
 func runTypeScript(t *testing.T, page []block) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// A file of many lines is enqueued whole, each user's in the file's order.
+// send enqueues all lines of a long file, each user's notifications in the file's order.
 func TestSendKeepsAUsersOrder(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
@@ -28,7 +28,7 @@ func TestSendKeepsAUsersOrder(t *testing.T) {
 	if err != nil || len(ids) != 2000 {
 		t.Fatalf("%d jobs, %v", len(ids), err)
 	}
-	slices.Reverse(ids) // the next to be pulled is the list's last
+	slices.Reverse(ids) // the worker pulls from the end of the list
 	for _, id := range ids {
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "n-"))
 		rig.Must(t, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Two processes together send at a quota's rate, and at a new rate after the configuration
-// changes. Status names the quota for the rest.
+// Two processes together send at a quota's rate, and at a new rate after the configuration changes.
+// The status of each waiting notification names the quota.
 func TestServeQuota(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
@@ -50,9 +50,9 @@ func TestServeQuota(t *testing.T) {
 	s.Stop(t, workers[:]...)
 }
 
-// withinQuota waits until each of n notifications is sent or says that it waits for its
-// quota, and returns how many are sent: most of them, or fewer after ten seconds. Units lapse
-// on a machine that stands still.
+// withinQuota waits until each of n notifications is sent, or waits for its quota by `waiting`. It
+// returns how many are sent: most, or after ten seconds fewer, because units expire while the
+// machine stalls.
 func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) int {
 	t.Helper()
 	pushes, waiting := 0, rig.Finished{}
@@ -69,8 +69,8 @@ func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) in
 	return pushes
 }
 
-// Processes that come, stop, stand still and are killed have no more in flight at the provider together
-// than its concurrency, and all of it again soon after.
+// Processes that start, stop, freeze and are killed together never have more pushes in flight than the
+// provider's concurrency, and soon afterwards use all of it.
 func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	t.Parallel()
 	const places, n = 12, 4000
@@ -85,8 +85,8 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 			}
 		})
 	}
-	// full waits until the provider has as many in flight as it may, once one has gone: it
-	// takes four seconds at most where processors are free.
+	// full waits until as many pushes as allowed are in flight. If gone is true, it first waits until
+	// the ended process's pushes are gone. On a free machine that takes four seconds at most.
 	full := func(what string, gone bool) {
 		t.Helper()
 		began := time.Now()
@@ -96,9 +96,9 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 		if !eventually.Within(eventually.Patience, func() bool { return c.APNs.Count().InFlight == places }) {
 			t.Fatalf("%s: %d are in flight, of %d", what, c.APNs.Count().InFlight, places)
 		}
-		t.Logf("%s: all of it is in use after %s", what, time.Since(began))
+		t.Logf("%s: the concurrency is used up after %s", what, time.Since(began))
 	}
-	// shared waits until so many processes have a part of it.
+	// shared waits until n processes have a part of the concurrency
 	shared := func(n int) {
 		t.Helper()
 		if !eventually.Within(eventually.Patience, func() bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// A probe fails while Redis hangs, succeeds when it is back, and fails when the process shuts
+// A probe fails while Redis hangs, succeeds when Redis answers again, and fails when the process shuts
 // down.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestReadiness(t *testing.T) {
 	}
 	var status int
 	var report health.Report
-	// a check that a busy machine holds up fails too, until it is made again
+	// on a busy machine a check may fail, until the next one
 	until := func(what string, f func() bool) {
 		t.Helper()
 		workers.Until(t, what, func() bool { status, report = ready(); return f() })
@@ -101,8 +101,8 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// An API without workers takes notifications while the limits' Redis hangs, and
-// is ready to.
+// An API without workers accepts notifications while the limits' Redis hangs, and reports that it is
+// ready.
 func TestReadinessWithoutTheLimitsRedis(t *testing.T) {
 	t.Parallel()
 	limits := redistest.Start(t)
@@ -155,7 +155,7 @@ func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// A certificate that has ended makes the process not ready, and is named.
+// With an expired certificate the process is not ready, and the report names the certificate.
 func TestReadinessWithAnEndedCertificate(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
@@ -172,8 +172,8 @@ func TestReadinessWithAnEndedCertificate(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// One master of a Cluster that is dead is named, and leaves every process ready;
-// all of them are not.
+// If one master of a Cluster is dead, the report names it, and every process is ready. If all masters
+// are dead, no process is ready.
 func TestReadinessOnACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))

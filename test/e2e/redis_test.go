@@ -21,8 +21,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// In every trouble of Redis the log has one line with the cause, and probes, metrics and
-// producers report the same.
+// In every error state of Redis the log has one line with the cause, and probes, metrics and producers
+// report the same state.
 func TestRedisInTrouble(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
@@ -37,7 +37,7 @@ func TestRedisInTrouble(t *testing.T) {
 	defer client.CloseIdleConnections()
 	later := strings.Replace(rig.Notification("later", "ada", "", "apns", "00"), `"title"`, `"not_before":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`","title"`, 1)
 	s.Send(t, rig.Done, later)
-	// logged returns the warnings and errors since the mark. It leaves out failed requests.
+	// logged returns the warnings and errors after the mark, except those about failed requests
 	logged := func(mark int) (lines []string) {
 		for line := range strings.Lines(p.Stderr.String()[mark:]) {
 			var entry struct{ Level, Msg string }
@@ -55,7 +55,7 @@ func TestRedisInTrouble(t *testing.T) {
 		name       string
 		begin, end func()
 		says, why  string
-		reads      bool // goes on
+		reads      bool // Redis still reads
 	}{
 		{"full", func() { do("CONFIG", "SET", "maxmemory", "1") }, func() { do("CONFIG", "SET", "maxmemory", "0") }, "is full (OOM)", "full", true},
 		{"another password", func() {
@@ -93,17 +93,17 @@ func TestRedisInTrouble(t *testing.T) {
 				t.Errorf("%s: %s answers %d %s", c.name, path, status, text)
 			}
 		}
-		// the commands report the same
+		// the commands report the same state
 		commands := [][]string{{"send", "--app", "demo", "--user", "ada", "--apns", "00", "--title", "t"}, {"audit"}}
 		if !c.reads {
 			commands = append(commands, []string{"status", "later"}, []string{"cancel", "--all", "--user", "ada", "--expect", "1"}, []string{"dead", "list"}, []string{"limits", "get", "--user", "ada"}, []string{"pauses"})
 		}
 		for _, args := range commands {
 			if got := rig.Run(t, rig.Through(api, ""), args...); got.Status != rig.Failed || !strings.Contains(got.Stdout+got.Stderr, "answered 503 Service Unavailable: Redis "+c.says) {
-				t.Errorf("%s: %s tells %+v", c.name, args, got)
+				t.Errorf("%s: %s prints %+v", c.name, args, got)
 			}
 		}
-		// one instant's sums are a transaction, which a full Redis refuses too
+		// the audit reads its sums in a transaction, which a full Redis refuses too
 		if status, text := rig.Fetch(t, api+"/v1/audit"); status != http.StatusServiceUnavailable || !strings.Contains(text, c.says) {
 			t.Errorf("%s: the audit answers %d %s", c.name, status, text)
 		}
@@ -122,9 +122,9 @@ func TestRedisInTrouble(t *testing.T) {
 	s.Stop(t, p)
 }
 
-// While any master of a Cluster is away, workers and producers start. Notifications on other
-// masters are accepted at once, and sent unless the pauses cannot be read; the rest follows when
-// the master is back.
+// While any one master of a Cluster is away, workers and producers start. Notifications on the other
+// masters are accepted at once, and sent unless the pauses cannot be read. When the master is back,
+// all others are accepted and sent.
 func TestStartWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
@@ -135,7 +135,7 @@ func TestStartWithoutAMaster(t *testing.T) {
 	const users = 30
 	waited := 0
 	for away, node := range nodes {
-		ids := map[string]bool{} // not accepted yet
+		ids := map[string]bool{} // of notifications that are not accepted yet
 		for i := range users {
 			ids[fmt.Sprintf("away-%d-%d", away, i)] = true
 		}
@@ -188,8 +188,8 @@ func TestStartWithoutAMaster(t *testing.T) {
 		}
 		s.Stop(t, workers)
 	}
-	if waited != 2 { // of the masters that have the pauses and the limits
-		t.Errorf("for %d of 3 masters the workers wait", waited)
+	if waited != 2 { // the master with the pauses, and the master with the limits
+		t.Errorf("the workers wait while one of %d masters is away, want 2 of the 3", waited)
 	}
 	sent := map[string]int{}
 	for _, e := range s.Ledger(t) {
@@ -202,8 +202,8 @@ func TestStartWithoutAMaster(t *testing.T) {
 	}
 }
 
-// A command that has never seen a master reads from the workers how many notifications wait
-// there.
+// A command that starts while a master is away gets from the workers how many notifications wait on
+// that master.
 func TestOverviewWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
@@ -247,7 +247,7 @@ func TestOverviewWithoutAMaster(t *testing.T) {
 	s.Stop(t, worker)
 }
 
-// A managed Redis refuses much that only people need: notifications go out all the same.
+// Notifications are sent although a managed Redis refuses commands that pushpace can do without.
 func TestServeDeliversWithoutOptionalCommands(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ renamed, rule string }{

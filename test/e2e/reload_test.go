@@ -18,15 +18,15 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// A changed file takes effect without a restart, by itself and at SIGHUP; a bad
-// one is refused, and the old one stays.
+// A changed configuration file takes effect without a restart, by itself and at SIGHUP. A bad file is
+// refused, and the old configuration stays.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	s.Simulate(t)
 	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
 	workers := s.Serve(t)
-	producer := *s // whose configuration stays good
+	producer := *s // its configuration stays valid
 	producer.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
 	one := func(id string) {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("a reload is not in the metrics:\n%s", text)
 	}
 	s.Send(t, rig.Done, rig.Notification("another", "ben", "chat", "apns", "00"))
-	workers.Until(t, "another user's", func() bool { // those who waited may have come too
+	workers.Until(t, "a push to another user", func() bool { // waiting notifications may have been sent too
 		record, _, err := records.Lookup(t.Context(), store.Ref{ID: "another"})
 		return err == nil && record.State == push.Delivered
 	})
@@ -88,7 +88,7 @@ func TestReload(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// A file that a start would refuse is refused while it runs too.
+// A running process refuses every configuration file that a starting process refuses.
 func TestReloadRefusesWhatCannotStart(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
@@ -99,7 +99,7 @@ func TestReloadRefusesWhatCannotStart(t *testing.T) {
 		{string(pushpace.ConfigYAML), "", "config.yaml: is empty"},
 		{"  demo: {simulated: true} ", "  demo: {fcm: {credentials_file: config.yaml}} #", "apps.demo.fcm.credentials_file: "},
 	} {
-		s.Configure(t, c.old, c.new) // and no hangup, which may or may not be the first to tell of it
+		s.Configure(t, c.old, c.new) // without SIGHUP, so that only the file watch notices the change
 		workers.Says(t, 1, "level=ERROR", "the old one stays", c.want)
 		if n := workers.Said("the old one stays"); n != i+1 {
 			t.Errorf("%d refusals, want %d", n, i+1)
@@ -110,8 +110,8 @@ func TestReloadRefusesWhatCannotStart(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// When the configuration loses its last token, the process keeps the tokens in force, whether it
-// started with them or gained them. While it serves everyone, its log has said so.
+// When the configuration loses its last token, the process keeps its current tokens, whether it started
+// with them or got them by a reload. A process without tokens has logged that it serves everyone.
 func TestReloadKeepsTheLastToken(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)

@@ -34,7 +34,7 @@ func underWay(t *testing.T, s *rig.Site, workers *rig.Program, n int) {
 	})
 }
 
-// Pushes in flight at a shutdown are still settled.
+// At a shutdown, pushes in flight still end and are recorded.
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
@@ -99,8 +99,8 @@ func TestServeTellsOfChangedCredentials(t *testing.T) {
 	}
 }
 
-// One process answers the API and another one works; neither does both. The API
-// needs no provider's credentials, and its log has no token.
+// With --only, one process serves the API and a second one sends. The API needs no provider's
+// credentials, and its log contains no token.
 func TestServeOnly(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
@@ -145,7 +145,7 @@ func TestServeAPIDrains(t *testing.T) {
 	s := rig.NewSite(t)
 	p, url := s.ServeAPI(t, "--only", "api")
 	in, out := io.Pipe()
-	asked := make(chan struct{}) // for the body: the request has arrived
+	asked := make(chan struct{}) // closed when the server asks for the body: the request has arrived
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(asked) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/notifications", in)
 	rig.Must(t, err)
@@ -170,7 +170,7 @@ func TestServeAPIDrains(t *testing.T) {
 	case got := <-answered:
 		t.Fatalf("answered %q before the body is sent", got)
 	}
-	if _, err := io.WriteString(out, body[:10]); err != nil { // it is being sent
+	if _, err := io.WriteString(out, body[:10]); err != nil { // the request is being sent
 		t.Fatal(err)
 	}
 	p.Terminate(t)

@@ -28,7 +28,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// record makes the dump of the version that is checked out:
+// record makes the test write the dump of the version that is checked out:
 //
 //	go test -tags e2e ./test/e2e -run 'TestUpgrade$' -record VERSION
 var record = flag.String("record", "", "write testdata/upgrade/`VERSION`.txt by this version's program")
@@ -63,19 +63,19 @@ func upgradePolicies(p violations.Push) violations.InForce {
 	case "summary":
 		in.Category = rate(1, 30*time.Second)
 	case "daily":
-		in.Category = rate(2, 24*time.Hour) // since the test raises it
+		in.Category = rate(2, 24*time.Hour) // the test raises the limit
 	}
 	return in
 }
 
-// A planned notification has the state in which it ends after the upgrade.
+// A planned notification ends in the state end after the upgrade.
 type planned struct {
 	push.Notification
 	end push.State
 }
 
-// upgradePlan returns four groups. The old version processes the first, sends the second when it
-// is killed, and never sees the third. A plain client of asynq enqueues the fourth, last.
+// upgradePlan returns four groups of notifications. The old version processes the first, is sending the
+// second when it is killed, and never claims the third. A plain asynq client enqueues the fourth, last.
 func upgradePlan(now time.Time) (processed, killed, queued, plain []planned) {
 	add := func(to *[]planned, n int, user, category string, end push.State, change func(*push.Notification)) {
 		for i := range n {
@@ -104,10 +104,10 @@ func upgradePlan(now time.Time) (processed, killed, queued, plain []planned) {
 		n.Targets = []push.Target{{Platform: push.APNs, Token: "fade1503" + strings.Repeat("0", 56)}} // unavailable once
 	})
 	add(&processed, 3, "score", "summary", push.Delivered, func(n *push.Notification) { n.CollapseKey = "goals" })
-	processed[len(processed)-2].end = push.Superseded // while it waits
+	processed[len(processed)-2].end = push.Superseded // while the notification waits
 	add(&processed, 5, "many", "summary", push.Digested, func(n *push.Notification) { n.Digest = judge.TellingDigest("likes") })
-	processed[len(processed)-5].end = push.Delivered // nothing waits yet
-	processed[len(processed)-4].end = push.Delivered // the others join it
+	processed[len(processed)-5].end = push.Delivered // no notification waits yet
+	processed[len(processed)-4].end = push.Delivered // the next three join this digest
 
 	for i := range 4 {
 		add(&killed, 1, fmt.Sprint("flying-", i), "", push.Delivered, nil)
@@ -137,7 +137,7 @@ func inHand(t *testing.T, s *rig.Site) []string {
 	return ids
 }
 
-// This version reads the Redis of an older one: queues, slots, admissions, overrides, mutes,
+// This version reads the Redis of an older version: queues, slots, admissions, overrides, mutes,
 // pauses, digests, and the jobs of a killed worker. Each notification is sent once and within its
 // limits, and the audit finds nothing missing.
 func TestUpgrade(t *testing.T) {
@@ -188,7 +188,7 @@ func upgrade(t *testing.T, dump string) {
 	if waiting < len(queued)+len(killed)+20 {
 		t.Fatalf("only %d wait", waiting)
 	}
-	sending := inHand(t, s) // a killed worker's: they may go in any order, as they were granted
+	sending := inHand(t, s) // the killed worker's jobs: granted before, and so sent in any order
 	s.Audited(t)
 	for _, id := range []string{"ada-0", "ada-19", "critical-3-1"} {
 		p := accepted[slices.IndexFunc(accepted, func(p planned) bool { return p.ID == id })]
@@ -197,7 +197,7 @@ func upgrade(t *testing.T, dump string) {
 		}
 	}
 
-	worker := s.Serve(t) // one, so that it keeps the order
+	worker := s.Serve(t) // only one, because two do not keep the exact order
 	stays := map[string]bool{"day-1": true, "patient-0": true, "patient-1": true, "patient-2": true}
 	ended := func(but map[string]bool) bool {
 		for _, p := range slices.Concat(accepted, plain) {
@@ -271,7 +271,7 @@ func upgrade(t *testing.T, dump string) {
 
 // writeDump runs this version's program, kills it, and dumps its Redis.
 func writeDump(t *testing.T, version string) {
-	const answersIn = 2 * time.Second // so that some are being sent at the kill
+	const answersIn = 2 * time.Second // so that pushes are in flight at the kill
 	s, standIns := upgradeSite(t, answersIn)
 	for _, override := range upgradeOverrides {
 		s.Run(t, rig.Done, override...)

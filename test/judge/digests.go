@@ -1,4 +1,4 @@
-// Package judge compares sent pushes with the limits in force, and digests with their members.
+// Package judge checks sent pushes against the limits in force, and digests against their members.
 package judge
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Digests holds the pushes of digests that the stand-in of FCM got.
+// Digests holds the digest pushes that FCM's stand-in received.
 type Digests struct {
 	mu   sync.Mutex
 	seen map[string][]shown // by the ID of the push
 }
 
-// shown is the text of such a push, and the count in its data.
+// shown is the text of a digest push, and the count in its data.
 type shown struct{ count, title, body, token string }
 
-// See notes the body of a request to FCM, if it is a digest's push.
+// See records the body of a request to FCM, if it is a digest push.
 func (d *Digests) See(body []byte) {
 	var request struct {
 		Message struct {
@@ -52,8 +52,8 @@ func TellingDigest(key string) *push.Digest {
 	return &push.Digest{Key: key, Title: "{count} news", Body: "{first}, {second}, {third} and {more}"}
 }
 
-// JudgeTold compares each digest with the notifications that joined it: a sent digest names all
-// of them.
+// JudgeTold checks that each sent digest names all notifications that joined it. told has their IDs by
+// the ID of the digest's push.
 func (d *Digests) JudgeTold(t *testing.T, told map[string][]string, sent map[string]bool) {
 	t.Helper()
 	d.mu.Lock()
@@ -62,7 +62,7 @@ func (d *Digests) JudgeTold(t *testing.T, told map[string][]string, sent map[str
 		others := told[id]
 		first := pushes[0]
 		if count := strconv.Itoa(1 + len(others)); first.count != count || !strings.HasPrefix(first.title, count+" ") {
-			t.Errorf("the push %s tells of %+v, and %q have joined it", id, first, others)
+			t.Errorf("the push %s contains %+v, but %q have joined it", id, first, others)
 		}
 		names, _, _ := strings.Cut(first.body, " and ")
 		for i, name := range strings.Split(names, ", ") {
@@ -78,7 +78,7 @@ func (d *Digests) JudgeTold(t *testing.T, told map[string][]string, sent map[str
 	}
 	for id := range told {
 		if sent[id] && len(d.seen[id]) == 0 {
-			t.Errorf("%q have joined %s, whose push tells of none", told[id], id)
+			t.Errorf("%q have joined %s, but its push is no digest", told[id], id)
 		}
 	}
 }

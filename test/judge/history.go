@@ -14,9 +14,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Admissions returns the admissions of the first users by the limiter's clock, with the
-// categories that have limits. It skips admissions that are not in sent, unless sent is nil: a
-// killed worker leaves admissions that count and sent nothing.
+// Admissions returns the admissions of the users user-0, user-1 and so on, on the limiter's clock.
+// categories are the categories with limits. Unless sent is nil, it skips admissions that are not
+// in sent: a killed worker leaves admissions of pushes that it did not send.
 func Admissions(t *testing.T, client redis.UniversalClient, app string, users int, sent map[string]bool, categories ...string) []violations.Push {
 	t.Helper()
 	var names []string
@@ -46,7 +46,7 @@ func AdmissionsOf(t *testing.T, client redis.UniversalClient, app string, users 
 			}
 			return timeline
 		}
-		of := map[string]string{} // the category of an ID
+		of := map[string]string{} // category by ID
 		for _, category := range categories {
 			for _, a := range timeline(throttle.Scope{Name: throttle.General}, throttle.Scope{Name: category}).Admissions[category] {
 				of[a.ID] = category
@@ -61,11 +61,11 @@ func AdmissionsOf(t *testing.T, client redis.UniversalClient, app string, users 
 	return all
 }
 
-// A History says which limits were in force when, by the log of the overrides.
+// A History knows which limits were in force at each time, from the log of the overrides.
 type History struct {
-	general    throttle.Policy // where nothing else is in force
+	general    throttle.Policy // configured, as categories
 	categories map[string]throttle.Policy
-	// late is how long after a change the last worker has it in force.
+	// late is how long after a change the last worker applies the change.
 	late    time.Duration
 	Changes []limits.Change
 	levels  map[[2]string][]ruled
@@ -73,7 +73,7 @@ type History struct {
 
 type ruled struct {
 	from   time.Time
-	policy *throttle.Policy // nil for the one below
+	policy *throttle.Policy // nil: the policy of the next less specific level applies
 }
 
 // ReadHistory reads the log of overrides over the configured policies. All workers apply a
@@ -87,11 +87,11 @@ func ReadHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, cat
 	slices.Reverse(changes)
 	h := &History{general, categories, late, changes, map[[2]string][]ruled{}}
 	for _, c := range changes {
-		if c.Mute { // which touches no limits
+		if c.Mute { // a mute changes no limits
 			continue
 		}
 		level := [2]string{c.User, c.Category}
-		if c.From != nil && !c.From.Until.IsZero() && c.From.Until.Before(c.At) { // it had stopped counting then
+		if c.From != nil && !c.From.Until.IsZero() && c.From.Until.Before(c.At) { // it had ended before the change
 			h.levels[level] = append(h.levels[level], ruled{from: c.From.Until})
 		}
 		v := ruled{from: c.At}

@@ -2,8 +2,7 @@ package judge
 
 import "time"
 
-// Stalls measures the longest time for which a process that wants to run
-// does not get to.
+// Stalls measures the longest time that this process waited for a processor, until stop is closed.
 func Stalls(stop <-chan struct{}, longest chan<- time.Duration) {
 	const every = 5 * time.Millisecond
 	var most time.Duration

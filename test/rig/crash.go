@@ -27,7 +27,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A CrashSite is a Redis that can be killed, and stand-ins inside the test.
+// A CrashSite has a Redis that a test can kill, and stand-ins inside the test.
 type CrashSite struct {
 	Setup
 	Server *redistest.Server // nil on a Cluster
@@ -36,7 +36,7 @@ type CrashSite struct {
 	judge.Digests
 }
 
-// NewCrashSite starts a Redis and stand-ins that take that long to answer.
+// NewCrashSite starts a Redis, and stand-ins that typically answer after the duration typical.
 func NewCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *CrashSite {
 	t.Helper()
 	server := redistest.Start(t, redistest.AppendOnly())
@@ -69,7 +69,7 @@ apps:
 	return c
 }
 
-// Enqueue tries until Redis takes it.
+// Enqueue enqueues notification i. It tries for a minute until Redis accepts the notification.
 func (c *CrashSite) Enqueue(t *testing.T, producer *push.Producer, i int, user string) {
 	n := &push.Notification{
 		ID: fmt.Sprintf("n-%d", i), App: "shop", User: user, Title: "hello",
@@ -95,7 +95,7 @@ func (c *CrashSite) Enqueue(t *testing.T, producer *push.Producer, i int, user s
 	}
 }
 
-// A fate says how a notification is to end, unless it is sent before.
+// A fate is the way in which a notification ends, unless it is sent before.
 type fate int
 
 const (
@@ -118,7 +118,7 @@ func FateOf(i int) fate {
 	return sent
 }
 
-// Cancel tries until it is answered.
+// Cancel cancels the notification. It tries for a minute until Redis answers.
 func (c *CrashSite) Cancel(t *testing.T, producer *push.Producer, id string) {
 	var err error
 	if !eventually.Within(time.Minute, func() bool {
@@ -132,8 +132,8 @@ func (c *CrashSite) Cancel(t *testing.T, producer *push.Producer, id string) {
 // withdrawn is the thread of notifications with the fate Cancelled.
 const withdrawn = "withdrawn"
 
-// Withdraw ends the user's notifications with the fate Cancelled. It repeats the call until it is
-// answered.
+// Withdraw ends the user's notifications with the fate Cancelled. It tries for a minute until Redis
+// answers.
 func (c *CrashSite) Withdraw(t *testing.T, producer *push.Producer, user string) {
 	var err error
 	if !eventually.Within(time.Minute, func() bool {
@@ -144,7 +144,7 @@ func (c *CrashSite) Withdraw(t *testing.T, producer *push.Producer, user string)
 	}
 }
 
-// Delivered is how many pushes the stand-ins have taken.
+// Delivered returns the number of pushes that the stand-ins have accepted.
 func (c *CrashSite) Delivered() int { return c.APNs.Ledger().Len() + c.FCM.Ledger().Len() }
 
 // Kill kills the worker, and returns how many notifications the workers had sent, or were
@@ -163,7 +163,7 @@ func (c *CrashSite) Kill(t *testing.T, p *Program) int64 {
 	return underWay + int64(len(c.Sent())) - counts.Ended[push.Delivered]
 }
 
-// Sent are the IDs in the ledgers.
+// Sent returns the IDs in the ledgers.
 func (c *CrashSite) Sent() map[string]bool {
 	sent := map[string]bool{}
 	for _, e := range append(c.APNs.Ledger().Entries(), c.FCM.Ledger().Entries()...) {
@@ -172,7 +172,8 @@ func (c *CrashSite) Sent() map[string]bool {
 	return sent
 }
 
-// Drained waits until all have ended, and workers have given back the slots of the cancelled ones.
+// Drained waits until n notifications have ended, and workers have given back the slots of the
+// cancelled ones.
 func (c *CrashSite) Drained(t *testing.T, n int) {
 	t.Helper()
 	records := store.NewRecords(c.Client, "", 0)
@@ -205,7 +206,7 @@ func (c *CrashSite) Judge(t *testing.T, accepted int, underWay int64, policy thr
 	slices.SortFunc(entries, func(a, b standin.Entry) int { return a.At.Compare(b.At) })
 	seen := map[string]bool{}
 	var pushes []violations.Push
-	duplicates, again := int64(0), map[string]bool{} // again are the users who got one
+	duplicates, again := int64(0), map[string]bool{} // again: users who received a duplicate
 	for _, e := range entries {
 		var i int
 		if _, err := fmt.Sscanf(e.Notification, "n-%d", &i); err != nil {
@@ -222,21 +223,21 @@ func (c *CrashSite) Judge(t *testing.T, accepted int, underWay int64, policy thr
 	}
 	ends := c.judgeEnds(t, accepted, seen)
 	if len(admitted) < len(seen) {
-		t.Errorf("%d admissions of %d that were sent", len(admitted), len(seen))
+		t.Errorf("%d notifications were sent, but only %d admitted", len(seen), len(admitted))
 	}
-	// The stand-ins do not know of the pushes that are on their way to them: a
-	// few at each kill, as the workers share two processors.
+	// At each kill a few pushes are still on their way to the stand-ins, as the workers share two
+	// processors.
 	if duplicates > underWay+30 {
 		t.Errorf("%d duplicates, %d were under way at the kills", duplicates, underWay)
 	}
-	NotBefore(t, admitted, pushes, again) // of what is sent twice, the second is admitted
+	NotBefore(t, admitted, pushes, again) // without users who received a duplicate: its second push counts as the admission
 	if found := violations.Find(pushes, policy, nil, tolerance); len(found) > 0 {
 		t.Errorf("%d violations with a tolerance of %s, such as %+v", len(found), tolerance, found[0])
 	}
 	t.Logf("%d sent, %d duplicates, %d under way at the kills, tolerance %s, ends %v", len(seen), duplicates, underWay, tolerance, ends)
 }
 
-// judgeEnds compares how each ended with whether it was sent.
+// judgeEnds checks each notification's end against whether it was sent.
 func (c *CrashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bool) map[push.State]int {
 	t.Helper()
 	records := store.NewRecords(c.Client, "", 0)
@@ -252,33 +253,33 @@ func (c *CrashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bo
 		doubtful := len(record.Outcomes) == 1 && record.Outcomes[0].Ambiguous
 		switch {
 		case record.State == push.Delivered && !sentOnes[id]:
-			t.Errorf("%s ended as delivered, and was not sent", id)
+			t.Errorf("%s ended as delivered, but was not sent", id)
 		case record.State != push.Delivered && record.State != allowed[FateOf(i)]:
 			t.Errorf("%s ended as %s: %+v", id, record.State, record)
 		case record.State != push.Delivered && sentOnes[id] && !doubtful:
-			t.Errorf("%s was sent, and ended as %s as if it was not: %+v", id, record.State, record.Outcomes)
+			t.Errorf("%s was sent, but ended as %s, as if it was not: %+v", id, record.State, record.Outcomes)
 		}
 	}
 	return ends
 }
 
-// ClockError is how far the limiter's clock may be from the stand-ins'.
+// ClockError is the largest difference of the limiter's and the stand-ins' clocks.
 const ClockError = 10 * time.Millisecond
 
-// NotBefore checks that no push came before its admission. It leaves out the others.
+// NotBefore checks that no push came before its admission. It skips the users in others.
 func NotBefore(t *testing.T, admitted, pushes []violations.Push, others map[string]bool) {
 	t.Helper()
 	admissions := byUser(admitted)
 	for user, at := range byUser(pushes) {
 		for i, admission := range admissions[user] {
 			if i < len(at) && !others[user] && at[i].Before(admission.Add(-ClockError)) {
-				t.Errorf("a push of %s came at %s, and was admitted at %s", user, at[i], admission)
+				t.Errorf("a push of %s came at %s, but was admitted at %s", user, at[i], admission)
 			}
 		}
 	}
 }
 
-// byUser returns when each user's came, in order.
+// byUser returns the times of each user's pushes, in order.
 func byUser(pushes []violations.Push) map[string][]time.Time {
 	all := map[string][]time.Time{}
 	for _, p := range pushes {
@@ -290,7 +291,7 @@ func byUser(pushes []violations.Push) map[string][]time.Time {
 	return all
 }
 
-// InHand are the IDs of the jobs that workers have, or had when they were killed.
+// InHand returns the IDs of the jobs that workers have claimed, or had claimed when they were killed.
 func (c *CrashSite) InHand(t *testing.T) []string {
 	t.Helper()
 	ids, err := c.Client.LRange(t.Context(), shard.NewShards(c.Client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
@@ -300,7 +301,7 @@ func (c *CrashSite) InHand(t *testing.T) []string {
 	return ids
 }
 
-// StandIns are servers in the place of APNs and FCM.
+// StandIns are servers in place of APNs and FCM.
 type StandIns struct {
 	APNs *apnstest.Server
 	FCM  *fcmtest.Server
@@ -312,8 +313,8 @@ type credentials struct {
 	fcm  fcmconfig.Config
 }
 
-// startStandIns starts stand-ins that take that long to answer. Seen, if any, gets the
-// body of each request to FCM.
+// startStandIns starts stand-ins that typically answer after the duration typical. seen, if not nil,
+// gets the body of each request to FCM.
 func startStandIns(t *testing.T, typical time.Duration, seen func([]byte)) (StandIns, credentials) {
 	t.Helper()
 	latency := standin.Latency{Typical: typical}

@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dumpAt begins the line of a dump that has Redis's time, in µs.
+// dumpAt is the prefix of the line of a dump with Redis's time, in µs.
 const dumpAt = "# at "
 
-// Dump returns all keys of the database as commands that write them, one a line, each argument
-// quoted as in Go.
+// Dump returns all keys of the database as commands that write them, one command a line, each
+// argument quoted as in Go.
 func Dump(t *testing.T, client *redis.Client) string {
 	t.Helper()
 	ctx := t.Context()
@@ -104,8 +104,8 @@ func dumpKey(ctx context.Context, t *testing.T, client *redis.Client, key string
 	return [][]string{arguments}
 }
 
-// Load writes a dump into a Redis as if it had been made at this instant: every instant in it
-// moves by the same number of seconds. It returns this number.
+// Load writes a dump into a Redis as if it had been made now: every instant in the dump moves by the
+// same number of whole seconds. It returns that shift.
 func Load(t *testing.T, client *redis.Client, dump string) (later time.Duration) {
 	t.Helper()
 	ctx := t.Context()
@@ -141,7 +141,8 @@ func Load(t *testing.T, client *redis.Client, dump string) (later time.Duration)
 // An instant is a second of RFC 3339, or a Unix time in s, ms, µs or ns.
 var instant = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+`)
 
-// moveInstants moves the instants that lie within 30 days of one. Their texts keep their length.
+// moveInstants moves the instants that are within 30 days of near. The length of their texts does not
+// change.
 func moveInstants(text string, near time.Time, later time.Duration) string {
 	const second = "2006-01-02T15:04:05"
 	units := map[int]time.Duration{10: time.Second, 13: time.Millisecond, 16: time.Microsecond, 19: time.Nanosecond}

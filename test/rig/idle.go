@@ -58,10 +58,10 @@ func Connect(t *testing.T, address string) redis.UniversalClient {
 	return conn.Client
 }
 
-// Idle waits until so many workers listen for new jobs, and each queue was found empty.
+// Idle waits until that many workers wait for wake-ups, and each queue was found empty.
 func (s *IdleSite) Idle(t *testing.T, workers int) {
 	t.Helper()
-	s.Workers[len(s.Workers)-1].Until(t, "they wait for a word", func() bool {
+	s.Workers[len(s.Workers)-1].Until(t, "the workers wait for wake-ups", func() bool {
 		shards, err := store.NewRecords(s.Redis, "", 0).All(t.Context())
 		if err != nil {
 			return false
@@ -80,7 +80,7 @@ func (s *IdleSite) Idle(t *testing.T, workers int) {
 	})
 }
 
-// listening is how many workers hear words, on whichever node.
+// listening returns the number of the channel's subscribers, over all nodes.
 func (s *IdleSite) listening(t *testing.T, channel string, sharded bool) int64 {
 	var n atomic.Int64
 	count := func(ctx context.Context, node *redis.Client) error {
@@ -100,7 +100,7 @@ func (s *IdleSite) listening(t *testing.T, channel string, sharded bool) int64 {
 	return n.Load()
 }
 
-// Of is a notification, which is to be sent.
+// Of returns a new notification of the priority; Arrive expects its push.
 func (s *IdleSite) Of(p push.Priority) *push.Notification {
 	id := fmt.Sprint("n-", len(s.sent))
 	s.sent = append(s.sent, id)
@@ -109,7 +109,7 @@ func (s *IdleSite) Of(p push.Priority) *push.Notification {
 	}
 }
 
-// Enqueue tries until Redis takes it.
+// Enqueue enqueues the notification. It tries for a minute until Redis accepts it.
 func (s *IdleSite) Enqueue(t *testing.T, n *push.Notification) {
 	var err error
 	if !eventually.Within(time.Minute, func() bool { _, err = s.producer.Enqueue(t.Context(), n); return err == nil }) {
@@ -117,7 +117,7 @@ func (s *IdleSite) Enqueue(t *testing.T, n *push.Notification) {
 	}
 }
 
-// Arrive waits until all were sent that are to be.
+// Arrive waits until all notifications from Of are sent.
 func (s *IdleSite) Arrive(t *testing.T) {
 	t.Helper()
 	s.Workers[len(s.Workers)-1].Until(t, "all are sent", func() bool {
@@ -129,7 +129,7 @@ func (s *IdleSite) Arrive(t *testing.T) {
 	})
 }
 
-// EachOnce ends the workers that run, and expects that each was sent once.
+// EachOnce ends the workers, and fails unless each notification was sent once.
 func (s *IdleSite) EachOnce(t *testing.T) {
 	t.Helper()
 	s.Stop(t, s.Workers...)
@@ -149,7 +149,7 @@ func (s *IdleSite) EachOnce(t *testing.T) {
 
 var AllPriorities = []push.Priority{push.Bulk, push.Critical, push.Default}
 
-// AddressOf is a Cluster's in the configuration.
+// AddressOf returns redis.address for a Cluster of the nodes.
 func AddressOf(nodes []*redistest.Server) string {
 	var all []string
 	for _, node := range nodes {

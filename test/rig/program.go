@@ -31,14 +31,14 @@ type Program struct {
 // Setup is where and how a program runs.
 type Setup struct {
 	Dir   string
-	Env   []string // besides the test's own without PUSHPACE_…
+	Env   []string // added to the test's environment without PUSHPACE_…
 	Stdin io.Reader
-	// Program is another one than was built for all tests.
+	// Program is the path of the binary; empty means Binary.
 	Program string
 }
 
-// Start starts the program, which ends with the test at the latest. When it ends
-// by itself it leaves nothing in the temporary folder.
+// Start starts the program, which ends with the test at the latest. A program that ends by itself must
+// leave nothing in the temporary folder.
 func Start(t *testing.T, s Setup, args ...string) *Program {
 	t.Helper()
 	p := &Program{Cmd: exec.Command(cmp.Or(s.Program, Binary), args...), Done: make(chan struct{})}
@@ -71,7 +71,7 @@ func Start(t *testing.T, s Setup, args ...string) *Program {
 	return p
 }
 
-// Wait waits for the end and answers the exit status.
+// Wait waits for the end and returns the exit status.
 func (p *Program) Wait(t *testing.T) int {
 	t.Helper()
 	select {
@@ -98,7 +98,7 @@ func (p *Program) Until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// Write writes a file into a folder of the test's own and answers the folder.
+// Write writes a file into a new temporary folder, and returns the folder.
 func Write(t *testing.T, name, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -135,7 +135,7 @@ lines:
 	return n
 }
 
-// Must ends the test with the error, if there is one.
+// Must fails the test at once if err is not nil.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -143,7 +143,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// LimitsStatus asks the API for the limits with a token, and returns the HTTP status.
+// LimitsStatus requests the limits from the API with the token, and returns the HTTP status.
 func (p *Program) LimitsStatus(t *testing.T, token string) int {
 	t.Helper()
 	client := &http.Client{Timeout: 5 * time.Second}
@@ -162,7 +162,7 @@ func (p *Program) LimitsStatus(t *testing.T, token string) int {
 	return response.StatusCode
 }
 
-// Through is how a program goes through the API at that URL: it has nothing else.
+// Through returns the Setup of a program that knows only the URL of the API and a token.
 func Through(url, token string) Setup {
 	return Setup{Env: []string{"PUSHPACE_API=" + url, "PUSHPACE_API_TOKEN=" + token}}
 }
@@ -188,7 +188,7 @@ func Run(t *testing.T, s Setup, args ...string) Finished {
 	return Finished{p.Wait(t), p.Stdout.String(), p.Stderr.String()}
 }
 
-// The exit statuses that the program answers with.
+// The program's exit statuses.
 const (
 	Done     = 0
 	Failed   = 1
@@ -200,7 +200,7 @@ const (
 type Receipt struct {
 	Line  int    `json:"line"` // of the file
 	ID    string `json:"id"`
-	Known *bool  `json:"known"` // absent when it failed
+	Known *bool  `json:"known"` // nil after an error
 	Error string `json:"error"`
 }
 

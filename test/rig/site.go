@@ -69,7 +69,8 @@ func (s *Site) StandIns(t *testing.T, typical time.Duration) StandIns {
 	return all
 }
 
-// Send runs send with that input and answers its output by line number.
+// Send runs send with that input, expects the exit status want, and returns the receipts by line
+// number.
 func (s *Site) Send(t *testing.T, want int, input string) map[int]Receipt {
 	t.Helper()
 	with := s.Setup
@@ -99,7 +100,7 @@ func (s *Site) Ledger(t *testing.T) []standin.Entry {
 	var entries []standin.Entry
 	for scanner := bufio.NewScanner(f); scanner.Scan(); {
 		var e standin.Entry
-		if json.Unmarshal(scanner.Bytes(), &e) == nil { // the last may be half written
+		if json.Unmarshal(scanner.Bytes(), &e) == nil { // the last line may be incomplete
 			entries = append(entries, e)
 		}
 	}
@@ -111,7 +112,7 @@ func Notification(id, user, category, platform, token string) string {
 		id, user, category, platform, token)
 }
 
-// Stop ends the programs and expects that they are content.
+// Stop ends the programs, and expects that each exits with Done.
 func (Setup) Stop(t *testing.T, programs ...*Program) {
 	t.Helper()
 	for _, p := range programs {
@@ -131,8 +132,8 @@ func (s Setup) Audited(t *testing.T) {
 	}
 }
 
-// Configure writes the site's configuration: the shipped one with a part of it
-// replaced.
+// Configure writes the site's configuration: the shipped one, in which each pair of texts is the old
+// and the new text.
 func (s *Site) Configure(t *testing.T, pairs ...string) {
 	t.Helper()
 	text := string(pushpace.ConfigYAML)
@@ -142,7 +143,7 @@ func (s *Site) Configure(t *testing.T, pairs ...string) {
 		}
 		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
 	}
-	// as editors do, which leave no half-written file to be read
+	// by rename, as editors do, so that no reader finds an incomplete file
 	if err := os.WriteFile(filepath.Join(s.Dir, "next"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func (s *Site) Configure(t *testing.T, pairs ...string) {
 
 const ShippedLimits = "default: {min_gap: 1s, rates: [10/1m, 100/24h]}"
 
-// ServeAPI starts serve with these arguments and the API, and answers where that is.
+// ServeAPI starts serve with these arguments and the API, and returns the API's URL.
 func (s *Site) ServeAPI(t *testing.T, args ...string) (*Program, string) {
 	t.Helper()
 	with := s.Setup
@@ -190,7 +191,7 @@ func Ask(t *testing.T, token, method, url, body string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// Run runs the program to its end, expects the exit status, and returns the output.
+// Run runs the program to its end, expects the exit status want, and returns the output.
 func (s *Site) Run(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	p := Start(t, s.Setup, args...)
@@ -200,7 +201,7 @@ func (s *Site) Run(t *testing.T, want int, args ...string) (stdout, stderr strin
 	return p.Stdout.String(), p.Stderr.String()
 }
 
-// WriteCertificate writes a certificate that ends then, with its key.
+// WriteCertificate writes a certificate that expires at the time ends, with its key.
 func WriteCertificate(t *testing.T, file string, ends time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -222,7 +223,7 @@ func WriteCertificate(t *testing.T, file string, ends time.Time) {
 	}
 }
 
-// fetching keeps no connection, which would outlive a test.
+// fetching keeps no idle connections, as these would outlive a test.
 var fetching = http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Fetch gets the URL, and returns the status and the body.

@@ -19,8 +19,8 @@ import (
 
 const (
 	burstJobs = 200
-	// alike is how soon after another one a notification that leaves at its first check may
-	// have been accepted, and leave before it.
+	// alike bounds the time between two acceptances after which the later notification may still
+	// leave first, if it leaves at its first check.
 	alike = 20 * time.Millisecond
 )
 
@@ -67,7 +67,7 @@ func TestBurstLeavesInOrder(t *testing.T) {
 	c.Stop(t, workers...)
 }
 
-// monitor calls each with every command that a Redis executes, from MONITOR, until the returned
+// monitor calls each with MONITOR's line of every command that a Redis executes, until the returned
 // function is called.
 func monitor(t *testing.T, server *redistest.Server, each func(line string)) (end func()) {
 	t.Helper()
@@ -75,7 +75,7 @@ func monitor(t *testing.T, server *redistest.Server, each func(line string)) (en
 	rig.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, 4<<20) // a script with all of its arguments is one
+	lines.Buffer(nil, 4<<20) // one line has a script with all of its arguments
 	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil || !lines.Scan() {
 		t.Fatalf("MONITOR: %v, %v", err, lines.Err())
 	}
@@ -99,6 +99,6 @@ func monitor(t *testing.T, server *redistest.Server, each func(line string)) (en
 }
 
 func number(digits string) int64 {
-	n, _ := strconv.ParseInt(digits, 10, 64) // they are digits
+	n, _ := strconv.ParseInt(digits, 10, 64) // digits always parse
 	return n
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A worker with a clock 90 s ahead or behind works beside one with the right clock. The provider
-// takes 3 s to answer. Nothing is sent twice, and limits hold.
+// A worker whose clock is 90 s ahead or behind works together with a worker with the right clock. The
+// provider takes 3 s to answer. Nothing is sent twice, and limits hold.
 func TestWorkerWithWrongClock(t *testing.T) {
 	skewed := buildSkewed(t)
 	for _, seconds := range []int{90, -90} {
@@ -32,7 +32,7 @@ func TestWorkerWithWrongClock(t *testing.T) {
 				rig.Must(t, err)
 			}
 			workers[0].Until(t, "all", func() bool { return c.Delivered() >= users*each })
-			time.Sleep(10 * time.Second) // what was taken over would be sent again by now
+			time.Sleep(10 * time.Second) // a job that was wrongly taken over would be sent again by now
 			sent := map[string]int{}
 			for _, e := range c.APNs.Ledger().Entries() {
 				if sent[e.Notification]++; sent[e.Notification] == 2 {

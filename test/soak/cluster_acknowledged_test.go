@@ -15,9 +15,9 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A master is killed, and a replica without its last writes takes its place. The notifications
-// accepted meanwhile are lost completely: the sums are exact, and a producer that repeats one has
-// it delivered once.
+// A master is killed, and a replica without the master's last writes replaces it. The notifications
+// of these writes are lost completely: the sums are exact, and if a producer repeats such a
+// notification, it is delivered once.
 func TestClusterLosesOnlyUnreplicatedWrites(t *testing.T) {
 	t.Parallel()
 	h, since := losingAMaster(t, false)
@@ -55,8 +55,8 @@ func TestClusterLosesOnlyUnreplicatedWrites(t *testing.T) {
 	}
 }
 
-// With acknowledged writes nothing is accepted while no replica listens, and the loss of the
-// master loses nothing that was, and lets nothing through that exceeds a limit.
+// With acknowledged writes no notification is accepted while the master has no replica. The loss of
+// the master loses no accepted notification, and causes no push that exceeds a limit.
 func TestClusterKeepsAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	h, since := losingAMaster(t, true)
@@ -70,15 +70,15 @@ func TestClusterKeepsAcknowledgedWrites(t *testing.T) {
 		t.Errorf("%d are accepted though no replica listens", meanwhile)
 	}
 	h.rest(t, len(h.accepted))
-	h.judgeSent(t, len(h.sent(true)), false) // how many were in hand is not known
+	h.judgeSent(t, len(h.sent(true)), false) // the number of claimed jobs is unknown, so any may be sent twice
 }
 
-// losingAMaster kills a master after its replica has missed all writes since an instant. It
-// returns when the replica has taken its place and the producers have stopped.
+// losingAMaster kills a master after its replica has missed all writes since the time since. It
+// returns when the replica has replaced the master and the producers have stopped.
 func losingAMaster(t *testing.T, acknowledged bool) (h *handing, since time.Time) {
 	t.Helper()
 	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}},
-		redistest.Args("--cluster-replica-validity-factor", "0")) // one that has restarted may take its place
+		redistest.Args("--cluster-replica-validity-factor", "0")) // a restarted replica may replace its master
 	if acknowledged {
 		r.acknowledge(t)
 	}
@@ -86,12 +86,12 @@ func losingAMaster(t *testing.T, acknowledged bool) (h *handing, since time.Time
 	h = newHanding(t, r)
 	stop := h.begin(t)
 	defer stop()
-	r.workers[0].Until(t, "those on the master are sent", func() bool { return len(h.sent(true)) >= 100 })
+	r.workers[0].Until(t, "notifications on the master are sent", func() bool { return len(h.sent(true)) >= 100 })
 	replica := r.replicas[h.at]
-	replica.Kill(t) // what a paused one had not read it would read later
+	replica.Kill(t) // a paused replica would read the missed writes later
 	since = time.Now()
-	r.workers[0].Until(t, "the replica hears nothing for a while", func() bool {
-		if acknowledged { // it is known by then that it hears nothing
+	r.workers[0].Until(t, "the replica misses writes for a while", func() bool {
+		if acknowledged { // by then the master refuses writes, for lack of a replica
 			return time.Since(since) > redisTimeout+time.Second
 		}
 		return h.acceptedSince(since) > 10
@@ -100,7 +100,7 @@ func losingAMaster(t *testing.T, acknowledged bool) (h *handing, since time.Time
 	h.victim.Kill(t)
 	replica.Restart(t)
 	redistest.Promoted(t, replica)
-	if acknowledged { // it needs a replica of its own
+	if acknowledged { // the new master needs a replica of its own
 		h.victim.Restart(t)
 	}
 	h.back = time.Now()
@@ -112,7 +112,7 @@ func losingAMaster(t *testing.T, acknowledged bool) (h *handing, since time.Time
 	return h, since
 }
 
-// acceptedSince is how many were accepted since then on the master that leaves.
+// acceptedSince returns how many notifications the failing master has accepted since then.
 func (h *handing) acceptedSince(since time.Time) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,8 +124,8 @@ func (h *handing) acceptedSince(since time.Time) (n int) {
 	return n
 }
 
-// supervise starts a worker, and starts it again if it ends: it may while most of the masters
-// are away.
+// supervise starts a worker, and starts it again if it ends, as it may while most of the masters are
+// away.
 func (r *clusterRig) supervise(t *testing.T) *rig.Program {
 	t.Helper()
 	p := rig.Start(t, r.Setup, "serve")
@@ -143,8 +143,8 @@ func (r *clusterRig) supervise(t *testing.T) *rig.Program {
 	return p
 }
 
-// Whatever process is killed, at whatever time, worker, master or replica: with acknowledged
-// writes nothing that was accepted is lost, and no limit is exceeded.
+// Workers, masters and replicas are killed at any time: with acknowledged writes no accepted
+// notification is lost, and no limit is exceeded.
 func TestClusterSurvivesKills(t *testing.T) {
 	t.Parallel()
 	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
@@ -172,7 +172,7 @@ func TestClusterSurvivesKills(t *testing.T) {
 		} else {
 			server := servers[random.IntN(len(servers))]
 			server.Kill(t)
-			if random.IntN(2) == 0 { // else it is back before anybody takes its place
+			if random.IntN(2) == 0 { // else the master is back before a replica replaces it
 				time.Sleep(within(2*time.Second, 8*time.Second))
 			}
 			server.Restart(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A master without a replica is killed, and comes back with all that it had acknowledged.
+// A master without a replica is killed, and restarts with all the writes that it had acknowledged.
 func TestClusterLosesMaster(t *testing.T) {
 	t.Parallel()
 	withoutAMaster(t, outage{
@@ -40,17 +40,17 @@ func TestClusterMasterHangs(t *testing.T) {
 	})
 }
 
-// An outage is how a master is away.
+// An outage describes how a master fails and returns.
 type outage struct {
 	leave, back func(*redistest.Server, testing.TB)
-	lasts       time.Duration // at least
-	replaced    bool          // a worker that starts meanwhile takes the place of the others
-	open        bool          // limits.on_outage
+	lasts       time.Duration // least duration
+	replaced    bool          // a worker that starts during the outage replaces the others
+	open        bool          // limits.on_outage is open
 }
 
-// withoutAMaster enqueues for users on all masters while one master is away. The others'
-// notifications are accepted and sent as before. None is lost, no limit is violated, and only
-// pushes in flight at the failure are sent twice.
+// withoutAMaster enqueues for users on all masters while one master is away. The notifications on the
+// other masters are accepted and sent as before. No notification is lost, no limit is exceeded, and
+// only pushes in flight at the failure are sent twice.
 func withoutAMaster(t *testing.T, o outage) {
 	policy := throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}}
 	r := newClusterRig(t, policy)
@@ -61,19 +61,19 @@ func withoutAMaster(t *testing.T, o outage) {
 	h := newHanding(t, r)
 	stop := h.begin(t)
 	defer stop()
-	// rate waits until 100 more of the others' are sent, and returns the rate per second. It
-	// judges no rate, since the machine has other work. The master comes back afterwards, so
-	// none of the 100 can have waited for it.
+	// rate waits until 100 more notifications on the other masters are sent, and returns the rate
+	// per second. The test sets no bound for the rate, since the machine has other work. The failed
+	// master returns later, so none of the 100 can have waited for it.
 	rate := func(what string, least time.Duration) float64 {
 		t.Helper()
 		from, began := len(h.sent(false)), time.Now()
 		n := func() int { return len(h.sent(false)) - from }
 		if !eventually.Within(eventually.Patience, func() bool { return time.Since(began) >= least && n() >= 100 }) {
-			t.Fatalf("%s: of the others' %d are sent in %s", what, n(), time.Since(began))
+			t.Fatalf("%s: %d notifications on the other masters are sent in %s", what, n(), time.Since(began))
 		}
 		return float64(n()) / time.Since(began).Seconds()
 	}
-	rate("at first", 0) // scripts are loaded, and all are connected
+	rate("at first", 0) // afterwards scripts are loaded, and all clients connected
 	before := rate("before", o.lasts/2)
 
 	recorded := h.recorded(t)
@@ -84,7 +84,7 @@ func withoutAMaster(t *testing.T, o outage) {
 	if o.replaced {
 		ending, r.workers = r.workers, nil
 		r.work(t, 1)
-		for _, w := range ending { // from now on they pull nothing
+		for _, w := range ending { // from now on these workers pull nothing
 			w.Terminate(t)
 			w.Until(t, "it ends", func() bool { return w.Said("stopping") > 0 })
 		}
@@ -106,12 +106,12 @@ func withoutAMaster(t *testing.T, o outage) {
 	h.judgeSent(t, inHand, o.open)
 }
 
-// A handing is the notifications for the users of each master, with their results.
+// A handing enqueues notifications for the users of each master, and records the results.
 type handing struct {
 	*clusterRig
 	users      [3][]string
-	victim     *redistest.Server // is away from left to back
-	at         int               // its place
+	victim     *redistest.Server // the failing master, away from left to back
+	at         int               // index of victim in nodes
 	left, back time.Time
 
 	mu       sync.Mutex
@@ -119,14 +119,14 @@ type handing struct {
 	tries    []try
 }
 
-// A handed notification is to a user of one master.
+// A handed describes an enqueued notification: its user, and the index of the user's master.
 type handed struct {
 	user string
 	node int
-	at   time.Time // of its acceptance
+	at   time.Time // when it was accepted
 }
 
-// A try is one to hand a notification over.
+// A try is one attempt to enqueue a notification.
 type try struct {
 	id    string
 	to    handed
@@ -135,8 +135,8 @@ type try struct {
 	err   error
 }
 
-// newHanding chooses the master that will fail. It is not the master of the operators' settings:
-// while that is away, a starting worker takes no job.
+// newHanding chooses the master that will fail, but not the one with the operators' settings: while
+// that is away, a starting worker takes no job.
 func newHanding(t *testing.T, r *clusterRig) *handing {
 	t.Helper()
 	h := &handing{clusterRig: r, users: r.usersOf(t), accepted: map[string]handed{}}
@@ -146,8 +146,8 @@ func newHanding(t *testing.T, r *clusterRig) *handing {
 	return h
 }
 
-// usersOf returns for each node the users with all keys on it: some users have their timeline on
-// another master than their shard's queues.
+// usersOf returns for each node the users with all keys on that node, as some users have their
+// timeline on a different master than their shard's queues.
 func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
 	t.Helper()
 	shards, err := r.records.All(t.Context())
@@ -163,7 +163,7 @@ func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
 	return all
 }
 
-// begin hands notifications over to the users of each master until it is stopped.
+// begin enqueues notifications for the users of each master until the returned function is called.
 func (h *handing) begin(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -176,14 +176,14 @@ func (h *handing) begin(t *testing.T) (stop func()) {
 	return func() { cancel(); producers.Wait() }
 }
 
-// masterOf is the master that has the user's timeline at first.
+// masterOf returns the master that has the user's timeline at the start.
 func (r *clusterRig) masterOf(t *testing.T, user string) *redistest.Server {
 	t.Helper()
 	return redistest.NodeOf(t, r.nodes, "{"+shard.UserTag("shop", user)+"}")
 }
 
-// produce hands over three to one user and then to the next until ctx ends, each until it is
-// accepted.
+// produce enqueues three notifications for one user, then for the next user, until ctx ends. It repeats
+// each until it is accepted.
 func (h *handing) produce(ctx context.Context, t *testing.T, node int) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -209,7 +209,7 @@ func (h *handing) produce(ctx context.Context, t *testing.T, node int) {
 	}
 }
 
-// notificationTo is one to the user, with that ID.
+// notificationTo returns a notification to the user, with that ID.
 func notificationTo(user, id string) *push.Notification {
 	return &push.Notification{ID: id, App: "shop", User: user, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
 }
@@ -223,15 +223,16 @@ func (h *handing) try(t *testing.T, n *push.Notification, to handed) bool {
 	return err == nil
 }
 
-// accepts reports whether the master that was away has accepted one that was handed over
-// since then.
+// accepts reports whether the failing master has accepted a notification whose enqueue began after
+// that time.
 func (h *handing) accepts(since time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.tries, func(a try) bool { return a.to.node == h.at && a.err == nil && a.began.After(since) })
 }
 
-// sent returns when the notifications of the failing master were sent, or of the other masters.
+// sent returns, by ID, when notifications were sent: the failing master's, or if victims is false the
+// other masters'.
 func (h *handing) sent(victims bool) map[string][]time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -259,12 +260,12 @@ func (h *handing) recorded(t *testing.T) (n int) {
 	return n
 }
 
-// judgeAccepts: the other masters' notifications are accepted as before. On the failing master,
-// few calls wait for the time-out after the first.
+// judgeAccepts checks that notifications on the other masters are accepted as before, and that on the
+// failing master few calls after the first wait for the time-out.
 func (h *handing) judgeAccepts(t *testing.T) {
 	t.Helper()
 	var before, others, refused []time.Duration
-	var first time.Duration // until one is accepted again
+	var first time.Duration // until the failing master accepts the first notification again
 	for _, a := range h.tries {
 		switch during := a.began.After(h.left) && a.began.Before(h.back); {
 		case a.to.node != h.at && a.err != nil:
@@ -289,7 +290,7 @@ func (h *handing) judgeAccepts(t *testing.T) {
 	}
 }
 
-// share returns the duration that this percentage does not exceed; 0 for an empty list.
+// share returns the duration that this percentage of all does not exceed; 0 for an empty list.
 func share(all []time.Duration, percent int) time.Duration {
 	if len(all) == 0 {
 		return 0
@@ -298,8 +299,8 @@ func share(all []time.Duration, percent int) time.Duration {
 	return all[min(len(all)-1, len(all)*percent/100)].Round(10 * time.Microsecond)
 }
 
-// judgeSent: only pushes in flight on the failing master may be sent twice; judgeAdmitted holds
-// for all.
+// judgeSent checks that at most inHand notifications on the failing master were sent twice, none on the
+// other masters, and calls judgeAdmitted for all.
 func (h *handing) judgeSent(t *testing.T, inHand int, unchecked bool) {
 	t.Helper()
 	all, twice := h.sent(true), 0
@@ -318,18 +319,18 @@ func (h *handing) judgeSent(t *testing.T, inHand int, unchecked bool) {
 	t.Logf("%d sent twice, %d in hand", twice, inHand)
 }
 
-// judgeAdmitted: each is sent and was admitted by its user's limits, except on the failing master
-// if the operator chose to send unchecked. all has the instants of the sends.
+// judgeAdmitted checks that each notification was sent, and admitted by its user's limits; on the
+// failing master pushes may be unchecked if unchecked is true. all has the times of the pushes.
 func (h *handing) judgeAdmitted(t *testing.T, all map[string][]time.Time, unchecked bool) {
 	t.Helper()
-	sent, of := map[string]bool{}, map[string]int{} // how many each user has
+	sent, of := map[string]bool{}, map[string]int{} // number of notifications by user
 	for id, to := range h.accepted {
 		if sent[id] = len(all[id]) > 0; !sent[id] {
 			t.Errorf("%s is lost: it was accepted on master %d", id, to.node)
 		}
 		of[to.user]++
 	}
-	var users []string // none of whom may have been sent to unchecked
+	var users []string // users without unchecked pushes
 	for node := range h.nodes {
 		if node != h.at || !unchecked {
 			users = append(users, h.users[node]...)
@@ -340,7 +341,7 @@ func (h *handing) judgeAdmitted(t *testing.T, all map[string][]time.Time, unchec
 	for _, a := range admitted {
 		known[a.User]++
 	}
-	for _, user := range users { // a timeline tells of its newest admissions only
+	for _, user := range users { // a timeline has only its newest admissions
 		if n := min(of[user], throttle.MaxEntries) - known[user]; n > 0 {
 			t.Errorf("%d of %s's are sent unchecked", n, user)
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A user's slot moves to another master, then a shard's own slot with its records, then the rest
-// of the shard's block, while notifications are enqueued and sent. None is lost, no limit is
-// exceeded, and notifications without a moving key leave in order.
+// A user's hash slot moves to a new master, then the hash slot with a shard's queues and records, then
+// the rest of the shard's block, while notifications are enqueued and sent. No notification is lost, no
+// limit is exceeded, and notifications without a moving key leave in order.
 func TestClusterIsResharded(t *testing.T) {
 	t.Parallel()
 	r := newClusterRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
@@ -32,7 +32,7 @@ func TestClusterIsResharded(t *testing.T) {
 	own := slotOf(all[number].Key("counts"))
 	users := slotOf("{" + shard.UserTag("shop", user) + "}")
 	block := 16384 / len(all)
-	var others []int // of those of the block that the master has
+	var others []int // the master's other hash slots in the block
 	for slot := number * block; slot < (number+1)*block; slot++ {
 		if slot != own && slot != users && slot >= h.at*16384/3 && slot < (h.at+1)*16384/3 {
 			others = append(others, slot)
@@ -52,9 +52,9 @@ func TestClusterIsResharded(t *testing.T) {
 		how   redistest.Moving
 		of    func(handed) bool
 	}{
-		{"a user's slot", []int{users}, redistest.Moving{Keys: 1, Pause: 100 * time.Millisecond}, ofUser},
-		{"a shard's own slot", []int{own}, redistest.Moving{Keys: size(200, 20), Pause: 20 * time.Millisecond}, ofShard},
-		{"the rest of its block", others, redistest.Moving{Keys: 100}, ofShard},
+		{"a user's hash slot", []int{users}, redistest.Moving{Keys: 1, Pause: 100 * time.Millisecond}, ofUser},
+		{"the hash slot of a shard's records", []int{own}, redistest.Moving{Keys: size(200, 20), Pause: 20 * time.Millisecond}, ofShard},
+		{"the rest of the shard's block", others, redistest.Moving{Keys: 100}, ofShard},
 	} {
 		sent := func(since time.Time, n int) {
 			t.Helper()
@@ -64,32 +64,32 @@ func TestClusterIsResharded(t *testing.T) {
 		recorded, began := h.recorded(t)-kept, time.Now()
 		redistest.Reshard(t, h.victim, r.nodes[(h.at+1)%len(r.nodes)], r.nodes, move.how, move.slots...)
 		took := time.Since(began)
-		if i == 1 { // meanwhile nothing of the shard is recorded
+		if i == 1 { // during the move of the shard's records, no end is recorded
 			inHand = len(h.sent(true)) - recorded
 		}
 		sent(time.Now(), 3)
 		moves = append(moves, span{began, time.Now()})
-		t.Logf("%s moved in %s; to whom it concerns %s without an accept at most, %s without a push",
+		t.Logf("%s moved in %s; the users on it waited at most %s for an acceptance, and %s for a push",
 			move.what, took.Round(time.Millisecond), h.unaccepted(began, move.of), h.unsent(began, move.of))
 	}
 	stop()
 	r.rest(t, kept+len(h.accepted))
 	for _, a := range h.tries {
 		if a.err != nil && !ofShard(a.to) {
-			t.Errorf("one to %s, of another shard, is not accepted: %v", a.to.user, a.err)
+			t.Errorf("a notification to %s, in a shard that does not move, is not accepted: %v", a.to.user, a.err)
 		}
 	}
 	h.judgeSent(t, inHand, false)
 	meanwhile, swapped := h.swapped(func(to handed, from, upto time.Time) bool {
 		return ofShard(to) && slices.ContainsFunc(moves, func(s span) bool { return from.Before(s.upto) && upto.After(s.from) })
 	})
-	t.Logf("%d pairs of a user's left in another order than they were accepted of which one was on its way meanwhile, and %d others", meanwhile, swapped)
-	if swapped > len(h.accepted)/100 && !testing.Short() { // else the machine may do something else
-		t.Errorf("%d pairs of %d left in another order than they were accepted", swapped, len(h.accepted))
+	t.Logf("pairs of a user's notifications not sent in the order of acceptance: %d with a notification in flight during a move, %d others", meanwhile, swapped)
+	if swapped > len(h.accepted)/100 && !testing.Short() { // with -short the machine may be busy
+		t.Errorf("of %d notifications %d pairs were not sent in the order of acceptance", len(h.accepted), swapped)
 	}
 }
 
-// keep sends n notifications, each to another user of the shard. Their records stay there.
+// keep sends n notifications, each to a different user of the shard, so that the shard has n records.
 func (r *clusterRig) keep(t *testing.T, number, of, n int) int {
 	t.Helper()
 	before := r.Delivered()
@@ -110,10 +110,10 @@ func (r *clusterRig) keep(t *testing.T, number, of, n int) int {
 	return n
 }
 
-// A span is of time.
 type span struct{ from, upto time.Time }
 
-// sentSince is how many of some were sent that were handed over since then.
+// sentSince returns how many notifications that match the function some were enqueued after since and
+// sent.
 func (h *handing) sentSince(since time.Time, some func(handed) bool) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,8 +131,8 @@ func (h *handing) sentSince(since time.Time, some func(handed) bool) (n int) {
 	return n
 }
 
-// swapped is how many pairs of a user's were sent in another order than they were accepted: of
-// which one was on its way meanwhile, and others.
+// swapped counts the pairs of a user's notifications that were not sent in the order of acceptance:
+// excused are pairs for which meanwhile returns true, others are the rest.
 func (h *handing) swapped(meanwhile func(to handed, from, upto time.Time) bool) (excused, others int) {
 	type way struct{ began, accepted, sent time.Time }
 	ways, of := map[string]*way{}, map[handed][]*way{}

@@ -18,20 +18,20 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A clusterRig is a Cluster of three masters in 8 shards that keeps every write, workers,
-// and stand-ins for the providers.
+// A clusterRig is a Cluster of three masters with 8 shards that persists every write, with workers and
+// stand-ins for the providers.
 type clusterRig struct {
 	*rig.CrashSite
-	nodes    []*redistest.Server // the masters at first
-	replicas []*redistest.Server // each one's, at its master's place; none unless replicated
-	options  []redistest.Option  // of each
+	nodes    []*redistest.Server // the masters at the start
+	replicas []*redistest.Server // by the index of the master in nodes; nil without replicas
+	options  []redistest.Option  // of each server
 	policy   throttle.Policy
 	producer *push.Producer
 	records  *store.Records
 	workers  []*rig.Program
 }
 
-// newClusterRig takes further options of each server.
+// newClusterRig starts the servers with further options.
 func newClusterRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
 	t.Helper()
 	opts = append([]redistest.Option{redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000")}, opts...)
@@ -42,7 +42,7 @@ func newClusterRig(t *testing.T, policy throttle.Policy, opts ...redistest.Optio
 	return r
 }
 
-// connect sets the address, and other settings, of the rig's own client.
+// connect connects the rig's own client; address may add further Redis settings.
 func (r *clusterRig) connect(t *testing.T, address string) {
 	t.Helper()
 	shared, end := pipeline.Share(rig.Connect(t, address), pipeline.Options{Timeout: redisTimeout}) // as the program does
@@ -57,8 +57,8 @@ func (r *clusterRig) acknowledge(t *testing.T) {
 	r.connect(t, rig.AddressOf(r.nodes)+", acknowledged: 1")
 }
 
-// newReplicatedRig is a rig with a replica for each master. It takes over after a failure of two
-// seconds.
+// newReplicatedRig returns a rig with a replica for each master. A replica replaces its master two
+// seconds after a failure.
 func newReplicatedRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
 	t.Helper()
 	r := newClusterRig(t, policy, append(opts, redistest.Args("--cluster-node-timeout", "2000"))...)
@@ -71,7 +71,7 @@ func newReplicatedRig(t *testing.T, policy throttle.Policy, opts ...redistest.Op
 // redisTimeout is the configured time-out of Redis calls.
 const redisTimeout = 2 * time.Second
 
-// work starts so many workers.
+// work starts n workers.
 func (r *clusterRig) work(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -79,8 +79,8 @@ func (r *clusterRig) work(t *testing.T, n int) {
 	}
 }
 
-// rest waits until so many were accepted and all have ended, ends the workers, and expects
-// that the sums are exact. It answers how many ended how.
+// rest waits until that many notifications are accepted and all have ended, ends the workers, and
+// expects exact sums. It returns the counts by end.
 func (r *clusterRig) rest(t *testing.T, accepted int) store.Counts {
 	t.Helper()
 	var counts store.Counts

@@ -21,13 +21,13 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Commands on keys without a shard or a user, and messages between masters, depend on the number
-// of workers and on time, not on the number of notifications: otherwise one master would carry
-// the load of all.
+// The number of commands on keys without a shard or a user, and of messages between masters, depends on
+// the number of workers and on time, not on the number of notifications: otherwise one master would
+// carry the load of all.
 func TestClusterSharesLoad(t *testing.T) {
 	t.Parallel()
 	const workers = 2
-	const keysEach, published = 30, 5 // a second at most: commands of each worker, messages of all
+	const keysEach, published = 30, 5 // most commands of a worker, and most messages of all, a second
 	r := newClusterRig(t, throttle.Policy{MinGap: 30 * time.Millisecond, Rates: []throttle.Rate{{Count: 200, Period: 10 * time.Second}}})
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer hook.Close()
@@ -37,7 +37,7 @@ func TestClusterSharesLoad(t *testing.T) {
 	r.Env = append(r.Env, "PUSHPACE_WORKER__OUTCOMES=100000", "PUSHPACE_LIMITS__CATEGORIES__RARE__MIN_GAP=1h")
 	r.work(t, workers)
 	sent := 0
-	// pace hands over so many, at so many a second at most
+	// pace enqueues n notifications, at most rate a second
 	pace := func(n, rate int) {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
@@ -58,14 +58,14 @@ func TestClusterSharesLoad(t *testing.T) {
 			<-tick.C
 		}
 	}
-	pace(100, 100) // the scripts are loaded, and all are connected
+	pace(100, 100) // afterwards scripts are loaded, and all clients connected
 	delivered := func(n int) {
 		r.workers[0].Until(t, "they are sent", func() bool { return r.Delivered() >= n*9/10 })
 	}
 	delivered(sent)
 
 	tr := newTraffic(t, r)
-	var perSecond []float64 // with what scripts do
+	var perSecond []float64 // commands a second, including the commands of scripts
 	rate, seconds := size(500, 100), size(5, 3)
 	const flatOut = 1 << 20
 	for _, load := range []struct{ n, rate int }{{seconds * rate, rate}, {seconds * 2 * rate, 2 * rate}, {size(20_000, 1000), flatOut}} {
@@ -87,7 +87,7 @@ func TestClusterSharesLoad(t *testing.T) {
 			t.Error("no worker was idle, and none was given a word")
 		}
 	}
-	// one for each notification would be as many more as there are more of them
+	// one command for each notification would add rate commands a second
 	if more := perSecond[1] - perSecond[0]; more > float64(rate)/4 {
 		t.Errorf("%.1f more commands a second at %d a second than at %d: %v, in scripts %v", more, 2*rate, rate, tr.common, tr.inside)
 	}
@@ -104,7 +104,7 @@ func TestClusterSharesLoad(t *testing.T) {
 	}
 }
 
-// enqueueAll hands them over in one call.
+// enqueueAll enqueues the notifications in one call.
 func (r *clusterRig) enqueueAll(t *testing.T, all []*push.Notification) {
 	t.Helper()
 	for _, result := range r.producer.EnqueueAll(t.Context(), all) {
@@ -114,7 +114,7 @@ func (r *clusterRig) enqueueAll(t *testing.T, all []*push.Notification) {
 	}
 }
 
-// mixed is the i-th notification of a load that has something of everything but pauses.
+// mixed returns the i-th notification of a load with every kind of notification; nothing is paused.
 func (r *clusterRig) mixed(i int) *push.Notification {
 	n := &push.Notification{
 		ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("user-", i%60), Title: "hello",
@@ -125,7 +125,7 @@ func (r *clusterRig) mixed(i int) *push.Notification {
 	case 0, 1, 2, 3, 4:
 		n.Targets = append(n.Targets, apple)
 	case 5, 6:
-		n.CollapseKey, n.User = "latest", "user-7" // more of them than the limit lets through
+		n.CollapseKey, n.User = "latest", "user-7" // more notifications than the limit allows
 	case 7:
 		n.NotBefore = time.Now().Add(time.Second)
 	case 8:
@@ -141,7 +141,7 @@ func (r *clusterRig) mixed(i int) *push.Notification {
 	case 12:
 		n.Priority = push.Bulk
 	case 16:
-		n.Category = "rare" // the second of a user waits, on a machine of any speed
+		n.Category = "rare" // a user's second one waits, on a machine of any speed
 	case 13, 14, 15:
 		n.User = "user-1" // with a burst now and then
 	}
@@ -151,7 +151,7 @@ func (r *clusterRig) mixed(i int) *push.Notification {
 // A traffic is the masters' commands and messages in an interval.
 type traffic struct {
 	rig    *clusterRig
-	shards map[string]bool // hash tags of theirs
+	shards map[string]bool // hash tags of the shards
 
 	ends      []func()
 	began     time.Time
@@ -159,9 +159,9 @@ type traffic struct {
 	published int
 
 	mu     sync.Mutex
-	words  int            // to idle workers
-	common map[string]int // commands on no shard's and no user's key, by what they are and on which
-	inside map[string]int // the same of scripts
+	words  int            // wake-ups of idle workers
+	common map[string]int // commands on keys of no shard and no user, by command and key
+	inside map[string]int // commands of scripts on such keys, by command and key
 }
 
 func newTraffic(t *testing.T, r *clusterRig) *traffic {
@@ -177,7 +177,7 @@ func newTraffic(t *testing.T, r *clusterRig) *traffic {
 	return tr
 }
 
-// tagOf is the hash tag of a key; "" for none.
+// tagOf returns the hash tag of a key; "" for none.
 func tagOf(key string) string {
 	_, tag, _ := strings.Cut(key, "{")
 	tag, _, _ = strings.Cut(tag, "}")
@@ -204,7 +204,7 @@ func (tr *traffic) end(t *testing.T) time.Duration {
 	return took
 }
 
-// sum is how many commands there are.
+// sum returns the number of commands.
 func sum(commands map[string]int) (n int) {
 	for _, some := range commands {
 		n += some
@@ -212,7 +212,7 @@ func sum(commands map[string]int) (n int) {
 	return n
 }
 
-// bus is how many messages the masters have passed on to each other that were published.
+// bus returns how many published messages the masters have sent to each other.
 func (tr *traffic) bus(t *testing.T) (sum int) {
 	t.Helper()
 	for _, node := range tr.rig.nodes {
@@ -225,7 +225,7 @@ func (tr *traffic) bus(t *testing.T) (sum int) {
 	return sum
 }
 
-// keyless are commands that are on no key.
+// keyless are commands without a key.
 var keyless = strings.Fields("auth client cluster command echo exec hello info monitor multi ping readonly script select time unwatch")
 
 // note counts a command of MONITOR: "+INSTANT [DB CLIENT] "NAME" "ARGUMENT" …".
@@ -264,7 +264,7 @@ func (tr *traffic) note(line string) {
 	}
 }
 
-// quoted are the first strings of a text that has one after another in quotes.
+// quoted returns the first quoted strings of a text of quoted strings, at most most.
 func quoted(text string, most int) (all []string) {
 	for len(all) < most {
 		prefix, err := strconv.QuotedPrefix(text)
@@ -281,7 +281,8 @@ func quoted(text string, most int) (all []string) {
 	return all
 }
 
-// unaccepted is the longest time from then on in which none to some was accepted.
+// unaccepted returns the longest time after since in which no notification that matches the function
+// some was accepted.
 func (h *handing) unaccepted(since time.Time, some func(handed) bool) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -294,7 +295,8 @@ func (h *handing) unaccepted(since time.Time, some func(handed) bool) time.Durat
 	return longest(at)
 }
 
-// unsent is the longest time from then on in which none to some was sent.
+// unsent returns the longest time after since in which no notification that matches the function some
+// was sent.
 func (h *handing) unsent(since time.Time, some func(handed) bool) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -307,7 +309,7 @@ func (h *handing) unsent(since time.Time, some func(handed) bool) time.Duration 
 	return longest(at)
 }
 
-// longest is the longest time from one instant to the next.
+// longest returns the longest time between two consecutive instants.
 func longest(at []time.Time) (most time.Duration) {
 	slices.SortFunc(at, time.Time.Compare)
 	for i := 1; i < len(at); i++ {

@@ -23,7 +23,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A delivery is one accepted push of the ledgers, and of which notification.
+// A delivery is a ledger's entry of an accepted push, with its notification and target.
 type delivery struct {
 	standin.Entry
 	*push.Notification
@@ -45,7 +45,7 @@ func (s *soak) notification(id string) *push.Notification {
 	return n
 }
 
-// judge holds the ledgers, the timelines and the records against each other.
+// judge compares the ledgers, the timelines and the records.
 func (s *soak) judge(t *testing.T) {
 	t.Helper()
 	var deliveries []delivery
@@ -67,8 +67,8 @@ func (s *soak) judge(t *testing.T) {
 		len(s.accepted), states, len(deliveries), again, len(s.windows), s.hostile, s.audits)
 }
 
-// judgeRecords: every accepted notification has ended; the record of a push that a provider took
-// says taken, or perhaps taken; a digested notification is named in its carrier's push.
+// judgeRecords checks that every accepted notification has ended, that the record of a push that a
+// provider accepted says accepted or perhaps accepted, and that a carrier's push names its members.
 func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]int {
 	t.Helper()
 	taken := map[string][]delivery{}
@@ -130,13 +130,13 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 	return states
 }
 
-// judgeDuplicates: only a push that was in flight during a trouble, or that its provider did not
-// confirm, is sent twice.
+// judgeDuplicates checks that no push is sent twice, except one that was in flight during a trouble, or
+// that its provider did not confirm.
 func (s *soak) judgeDuplicates(t *testing.T, deliveries []delivery) (again int) {
 	t.Helper()
 	troubles := slices.Clone(s.windows)
 	for _, d := range deliveries {
-		if s.closes(d) { // and leaves all that are on the connection without an answer
+		if s.closes(d) { // all pushes on the connection get no answer
 			troubles = append(troubles, window{d.At, d.At, breaks[d.Targets[d.target].Platform]})
 		}
 	}
@@ -146,7 +146,7 @@ func (s *soak) judgeDuplicates(t *testing.T, deliveries []delivery) (again int) 
 		if first, ok := before[key]; ok {
 			again++
 			if !s.underWay[key] && !slices.ContainsFunc(troubles, first.met) {
-				t.Errorf("%s was taken at %s and again at %s, and nothing was wrong", key, first.At.Format(time.StampMilli), d.At.Format(time.StampMilli))
+				t.Errorf("%s was accepted at %s and again at %s, without a trouble", key, first.At.Format(time.StampMilli), d.At.Format(time.StampMilli))
 			}
 		}
 		before[key] = d
@@ -157,7 +157,7 @@ func (s *soak) judgeDuplicates(t *testing.T, deliveries []delivery) (again int) 
 // breaks is the trouble of each platform's provider.
 var breaks = map[push.Platform]mishapKind{push.APNs: breakAPNs, push.FCM: breakFCM}
 
-// closes reports whether the provider takes the notification and ends the connection.
+// closes reports whether the provider accepts the push and ends the connection.
 func (s *soak) closes(d delivery) bool {
 	i := 0
 	if _, err := fmt.Sscanf(d.ID, "s-%d", &i); err != nil {
@@ -166,8 +166,8 @@ func (s *soak) closes(d delivery) bool {
 	return slices.ContainsFunc(oddAnswers(s.seed, i, d.Notification, d.Targets[d.target].Platform), func(a standin.Answer) bool { return a.Accepts() })
 }
 
-// met reports whether the push's answer or its record may have been lost by the
-// trouble. A pause loses nothing, nor does the other provider.
+// met reports whether the trouble may have lost the push's answer or record. Pauses and mutes lose
+// nothing, and neither does trouble of the other provider.
 func (d delivery) met(w window) bool {
 	const around = 500 * time.Millisecond
 	switch w.why {
@@ -181,8 +181,8 @@ func (d delivery) met(w window) bool {
 	return !d.At.Before(w.from.Add(-around)) && !d.At.After(w.to.Add(around))
 }
 
-// judgeLimits: the admissions keep the limits by the limiter's clock, and no user receives a
-// second rare notification.
+// judgeLimits checks that the admissions keep the limits by the limiter's clock, and that no user
+// receives a second rare notification.
 func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 	t.Helper()
 	longest := time.Duration(0)
@@ -201,7 +201,7 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 	if found := violations.FindInForce(admitted, h.InForce, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v", len(found), len(admitted), found[0])
 	}
-	got := map[string]string{} // of a user: which
+	got := map[string]string{} // a user's rare notification
 	for _, d := range deliveries {
 		if d.Category != rare {
 			continue
@@ -211,8 +211,8 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 		}
 		got[d.User] = d.ID
 	}
-	if len(got) < soakUsers*9/10 { // of some the slot was used for what did not arrive
-		t.Errorf("%d of %d users got a rare one", len(got), soakUsers)
+	if len(got) < soakUsers*9/10 { // for some users the slot was used by a push that did not arrive
+		t.Errorf("only %d of %d users received a rare notification", len(got), soakUsers)
 	}
 }
 
@@ -226,7 +226,7 @@ func during(windows []window, at time.Time) (why []mishapKind) {
 	return why
 }
 
-// judgeAudit: it is exact at rest, and never said that something was missing.
+// judgeAudit checks that the audit is exact at rest, and never reported a missing notification.
 func (s *soak) judgeAudit(t *testing.T) {
 	t.Helper()
 	status, out := s.program(20*time.Second, nil, "audit", "--json")

@@ -1,7 +1,7 @@
 //go:build soak && unix
 
 // Package soak tests the program for minutes: random kills, a Cluster that loses masters,
-// and load. With -short each test takes smaller numbers.
+// and load. With -short each test uses smaller numbers.
 package soak
 
 import (
@@ -19,7 +19,7 @@ var (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// lasts returns the time of -for, or else long, or short with -short.
+// lasts returns the time of -for; without it long, or with -short short.
 func lasts(long, short time.Duration) time.Duration {
 	switch {
 	case *length > 0:
@@ -30,7 +30,7 @@ func lasts(long, short time.Duration) time.Duration {
 	return long
 }
 
-// size is the larger number, or the smaller one with -short.
+// size returns large, or with -short small.
 func size(large, small int) int {
 	if testing.Short() {
 		return small

@@ -28,10 +28,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// atRisk notes the notifications in flight before a trouble, and since when: the stand-ins took
-// them and no record has them. Later pushes show by their instants.
+// atRisk records the pushes in flight before a trouble, and returns the current time. In flight are
+// pushes that the stand-ins accepted but no record has. The times of later pushes are in the ledger.
 func (s *soak) atRisk(ctx context.Context) (from time.Time) {
-	const lately = 10 * time.Second // what was taken before is recorded, or was under way before
+	const lately = 10 * time.Second // older pushes are recorded, or an earlier call has recorded them
 	from = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -55,7 +55,7 @@ func (s *soak) atRisk(ctx context.Context) (from time.Time) {
 	return from
 }
 
-// target is which of its notification's targets a push went to; -1 for none.
+// target returns the index of the push's target in its notification; -1 for none.
 func (s *soak) target(e standin.Entry) int {
 	return slices.IndexFunc(s.notification(e.Notification).Targets, func(t push.Target) bool { return t.Token == e.Token })
 }
@@ -68,7 +68,7 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	t.Helper()
 	ctx := t.Context()
 	worker := s.workers[what.N%len(s.workers)]
-	signal := func(p *rig.Program, sig syscall.Signal) { _ = p.Cmd.Process.Signal(sig) } // it may have ended
+	signal := func(p *rig.Program, sig syscall.Signal) { _ = p.Cmd.Process.Signal(sig) } // the process may have ended
 	config := func(name, value, usual string) (restore func()) {
 		s.configure(t, name, value)
 		return func() { s.configure(t, name, usual) }
@@ -104,7 +104,7 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	case changeSecret:
 		s.atRisk(ctx)
 		restore := config("requirepass", otherSecret, "")
-		_ = s.Client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "no").Err() // all have to come in again
+		_ = s.Client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "no").Err() // all clients must authenticate again
 		return restore
 	case flushScripts:
 		_ = s.Client.ScriptFlush(ctx).Err()
@@ -139,10 +139,10 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	return nil
 }
 
-// otherSecret is Redis's password while it is changed.
+// otherSecret is Redis's password during changeSecret.
 const otherSecret = "another"
 
-// configure sets one of Redis's options, whichever password it asks for now.
+// configure sets a Redis option, with whichever password Redis now requires.
 func (s *soak) configure(t *testing.T, name, value string) {
 	t.Helper()
 	if !eventually.Within(20*time.Second, func() bool {
@@ -205,7 +205,7 @@ func (s *soak) muteSome(ctx context.Context, what mishap) (unmute func()) {
 	return func() { inTime(func(ctx context.Context) { _, _ = overrides.Unset(ctx, of, "soak") }) }
 }
 
-// call asks the API for something, which may be away.
+// call makes a request to the API; status is 0 while the API is away.
 func (s *soak) call(method, path, body string) (status int, answer []byte) {
 	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *soak) call(method, path, body string) (status int, answer []byte) {
 	return response.StatusCode, answer
 }
 
-// requeue sends dead letters again, malformed ones too.
+// requeue requeues dead letters, also malformed ones.
 func (s *soak) requeue() {
 	_, answer := s.call(http.MethodGet, "/v1/dead-letters?limit=10", "")
 	var page struct {
@@ -240,8 +240,7 @@ func (s *soak) requeue() {
 	}
 }
 
-// enqueueHostile puts something on the queue, or into a timeline, as no producer
-// does.
+// enqueueHostile writes a job or a timeline that no producer or limiter writes.
 func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -260,17 +259,17 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 		put(`{"notification":{"id":"` + id)
 	case 1:
 		put(strings.Repeat("[", 5000))
-	case 2: // a task of another type
+	case 2: // a task of a foreign type
 		s.Client.Set(ctx, shard.QueueKey(queue, "t:"+id), "x", time.Hour)
 		s.Client.LPush(ctx, shard.QueueKey(queue, "pending"), id)
-	case 3: // no task at all
+	case 3: // an ID without a task
 		s.Client.LPush(ctx, shard.QueueKey(queue, "pending"), id)
-	case 4: // a timeline of another type, and somebody who comes to it
+	case 4: // a timeline of a wrong type, and a notification to its user
 		s.Client.Set(ctx, "pushpace:{shop/"+id+"}:sent", "x", 0)
 		s.mu.Lock()
 		s.broken = append(s.broken, "pushpace:{shop/"+id+"}:sent")
 		s.mu.Unlock()
 		n := &push.Notification{ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
-		s.beside.Go(func() { s.hand(t, n, s.enqueue) }) // what Redis has got it does, though nobody waits for it
+		s.beside.Go(func() { s.hand(t, n, s.enqueue) }) // Redis may execute the command even after its caller has given up
 	}
 }

@@ -16,18 +16,18 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// soakZones are the users' zones, in turn. The first is none; the last has its quiet hours at
-// another time of day.
+// soakZones are the users' zones, in turn. "" means no zone; in the last zone the quiet hours are not
+// during the soak.
 var soakZones = []string{"", "Asia/Kolkata", "Etc/GMT+12"}
 
-// zoneNamed is the zone that the user's news name.
+// zoneNamed returns the time zone in the user's news notifications.
 func zoneNamed(user string) string {
 	i := 0
 	fmt.Sscanf(user, "user-%d", &i)
 	return soakZones[i%len(soakZones)]
 }
 
-// clocks returns the location of the zone that news has.
+// clocks returns the location of the named zone; UTC for "".
 func clocks(t *testing.T, named string) *time.Location {
 	t.Helper()
 	in, err := zone.Load(cmp.Or(named, "UTC"))
@@ -35,13 +35,13 @@ func clocks(t *testing.T, named string) *time.Location {
 	return in
 }
 
-// soakHours returns the quiet hours of news. For the length of a soak, users on UTC are quiet in
-// every other interval of minutes, and users in Kolkata in the ones between. An interval is
-// shorter than the wait for the last ends.
+// soakHours returns the quiet hours of news. During a soak, users on UTC have quiet hours in every
+// second interval of some minutes, and users in Kolkata in the intervals between. An interval is
+// shorter than the wait for the last notifications to end.
 func soakHours(t *testing.T, now time.Time, length time.Duration) (hours quiet.Hours) {
 	t.Helper()
 	const most = 16                                                      // windows
-	stretch := (length/(most-1) + time.Minute - 1).Truncate(time.Minute) // the first has begun
+	stretch := (length/(most-1) + time.Minute - 1).Truncate(time.Minute) // the first window has begun before now
 	stretch = min(stretch, 10*time.Minute)
 	for i := range most {
 		from := now.Add(time.Duration(i) * stretch).In(clocks(t, soakZones[i%2]))

@@ -16,15 +16,15 @@ import (
 // The soak's users and categories.
 const (
 	soakUsers   = 300
-	soakReaders = 20 // the first of them get news, which the quiet hours hold
+	soakReaders = 20 // the first users, who get news, which quiet hours hold
 	soakRate    = 60 // notifications a second
 	rare        = "rare"
 	security    = "security"
 	news        = "news"
 )
 
-// The limits of the soak. A user receives at most one rare notification meanwhile: a second one
-// means that a used slot was given again.
+// The limits of the soak. A user receives at most one rare notification during the soak: a second one
+// means that a used slot was given back.
 var (
 	soakDefault = throttle.Policy{MinGap: 200 * time.Millisecond, Rates: []throttle.Rate{{Count: 20, Period: 10 * time.Second}}}
 	soakOrders  = throttle.Policy{Rates: []throttle.Rate{{Count: 4, Period: 4 * time.Second}}}
@@ -36,7 +36,7 @@ type mishap struct {
 	At   time.Duration
 	Kind mishapKind
 	N    int           // which worker, user, answer, …
-	For  time.Duration // of what ends by itself
+	For  time.Duration // duration, for a kind that ends
 }
 
 type mishapKind string
@@ -65,8 +65,7 @@ const (
 	enqueueBroken mishapKind = "enqueue a hostile job"
 )
 
-// mishaps says how often each kind comes, relative to the others, and for how
-// long it lasts.
+// mishaps has the relative frequency of each kind, and bounds of its duration.
 var mishaps = []struct {
 	kind        mishapKind
 	weight      int
@@ -95,10 +94,11 @@ var mishaps = []struct {
 	{enqueueBroken, 10, 0, 0},
 }
 
-// redisMishaps exclude each other: ending one needs the connection that another breaks.
+// redisMishaps never overlap: the end of one needs the connection that a second one breaks.
 var redisMishaps = []mishapKind{killRedis, hangRedis, fillRedis, refuseWrites, changeSecret, dropClients}
 
-// soakPlan returns the mishaps of that time; a seed repeats them, except for their length.
+// soakPlan returns the mishaps of a soak of that length. A seed gives the same plan each time, but a
+// different length changes it.
 func soakPlan(seed uint64, length time.Duration) []mishap {
 	r := rand.New(rand.NewPCG(seed, 0))
 	weights := 0
@@ -126,8 +126,8 @@ func soakPlan(seed uint64, length time.Duration) []mishap {
 	return plan
 }
 
-// badAnswers are a troubled provider's answers to every push. The last ones take the push and do
-// not confirm it.
+// badAnswers are a troubled provider's answers to every push. With the last ones the provider accepts
+// the push and does not confirm it.
 var badAnswers = []standin.Answer{
 	{Status: http.StatusServiceUnavailable},
 	{Status: http.StatusInternalServerError},
@@ -142,8 +142,8 @@ var badAnswers = []standin.Answer{
 	{Fault: standin.BlackHole},
 }
 
-// soakNotification returns the i-th notification of a seed, the same for each producer and
-// repetition. not_before is relative to its first enqueue.
+// soakNotification returns the i-th notification of a seed, equal for each producer and repetition, and
+// the delay of its not_before after the first enqueue.
 func soakNotification(seed uint64, i int) (n *push.Notification, notBefore time.Duration) {
 	r := rand.New(rand.NewPCG(seed, uint64(i)+1))
 	n = &push.Notification{ID: fmt.Sprint("s-", i), App: "shop", User: fmt.Sprint("user-", r.IntN(soakUsers)), Title: "hello"}
@@ -184,8 +184,8 @@ func soakNotification(seed uint64, i int) (n *push.Notification, notBefore time.
 	return n, notBefore
 }
 
-// oddAnswers are the provider's odd answers for the token of the i-th notification; nil for none,
-// and for news, which share tokens.
+// oddAnswers returns the provider's odd answers for the token of the i-th notification; nil for none.
+// News has none, because its notifications share tokens.
 func oddAnswers(seed uint64, i int, n *push.Notification, platform push.Platform) []standin.Answer {
 	if n.Category == news {
 		return nil

@@ -32,7 +32,8 @@ func (s *soak) post(_ context.Context, n *push.Notification) error {
 	return nil
 }
 
-// hand hands a notification over until it is taken, within a minute, and notes that.
+// hand repeats take for a notification until it succeeds, at most for a minute, and records the
+// acceptance.
 func (s *soak) hand(t *testing.T, n *push.Notification, take func(context.Context, *push.Notification) error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -53,7 +54,7 @@ func (s *soak) hand(t *testing.T, n *push.Notification, take func(context.Contex
 	s.accepted[n.ID] = true
 }
 
-// take returns the next notification, after it configured the providers' odd answers.
+// take configures the providers' odd answers to the next notification, and returns the notification.
 func (s *soak) take() *push.Notification {
 	i := int(s.next.Add(1)) - 1
 	n, notBefore := soakNotification(s.seed, i)
@@ -74,8 +75,7 @@ func (s *soak) take() *push.Notification {
 	return n
 }
 
-// produce enqueues notifications from Go and by HTTP until ctx ends, and then finishes the calls
-// in flight.
+// produce enqueues notifications from Go and by HTTP until ctx ends. It finishes the calls in flight.
 func (s *soak) produce(ctx context.Context, t *testing.T) {
 	const producers = 4
 	tick := time.NewTicker(time.Second * producers * 5 / 4 / soakRate)
@@ -94,8 +94,7 @@ func (s *soak) produce(ctx context.Context, t *testing.T) {
 	}
 }
 
-// produceLines hands files over with send, which is killed now and then, until ctx
-// ends.
+// produceLines enqueues files with send until ctx ends; send is killed now and then.
 func (s *soak) produceLines(ctx context.Context, t *testing.T) {
 	const lines = 20
 	r := rand.New(rand.NewPCG(s.seed, ^uint64(0)))

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// buildSkewed builds the program with a changed package time: its Now is off by
-// CLOCK_SKEW_SECONDS, like a machine with a wrong clock.
+// buildSkewed builds the program with a changed package time, in which Now is wrong by
+// CLOCK_SKEW_SECONDS, as on a machine with a wrong clock.
 func buildSkewed(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()

@@ -29,11 +29,11 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// Everything fails at once: workers, producers and Redis are killed, frozen and stopped,
-// providers fail and lie, operators change limits, pause, mute, cancel and requeue, quiet hours
-// begin and end, and jobs are hostile. Nothing is lost, no user receives more than the limits
-// allow or anything in quiet hours, a digest names its members, only pushes in flight at a
-// trouble are sent twice, and the audit is right throughout.
+// Everything fails at once: workers, producers and Redis are killed, frozen and stopped, providers
+// fail and give false answers, and jobs are hostile. Operators change limits, pause, mute, cancel and
+// requeue, and quiet hours begin and end. Nothing is lost, no user receives more than the limits allow
+// or a push in quiet hours, a digest names its members, only pushes in flight at a trouble are sent
+// twice, and the audit is always right.
 func TestSoak(t *testing.T) {
 	length, seed := lasts(10*time.Minute, 20*time.Second), *seeded
 	s := &soak{skewed: rig.Binary}
@@ -47,30 +47,30 @@ func TestSoak(t *testing.T) {
 	s.judge(t)
 }
 
-// A soak is the site, with notes for the judge.
+// A soak is a CrashSite with records for judge.
 type soak struct {
 	*rig.CrashSite
 	seed    uint64
-	news    throttle.Policy // of that category
-	skewed  string          // the program whose clock CLOCK_SKEW_SECONDS sets off
-	url     string          // the API's
+	news    throttle.Policy // policy of the category news
+	skewed  string          // the program from buildSkewed
+	url     string          // of the API
 	workers []*rig.Program
 	api     *rig.Program
 	http    *http.Client
 
 	mu       sync.Mutex
 	accepted map[string]bool // by ID
-	underWay map[string]bool // pushes that were under way when something broke
+	underWay map[string]bool // pushes that were in flight when a trouble began
 	windows  []window
 	hostile  int
 	broken   []string // wrong-typed keys
-	wolves   []string // audits that found something missing in motion
-	audits   int      // in motion, that have told something
+	wolves   []string // audits that wrongly reported a missing notification during the soak
+	audits   int      // audits that succeeded during the soak
 	next     atomic.Int64
-	beside   sync.WaitGroup // of all that goes on beside the plan
+	beside   sync.WaitGroup // goroutines other than the plan's
 }
 
-// A window is when something broke, and was in trouble.
+// A window is the time of a trouble.
 type window struct {
 	from, to time.Time
 	why      mishapKind
@@ -128,7 +128,7 @@ func (s *soak) supervise(t *testing.T) {
 			continue
 		}
 		with := s.Setup
-		with.Program = s.skewed // one clock is right
+		with.Program = s.skewed // on all workers but one
 		with.Env = append(with.Env[:len(with.Env):len(with.Env)], fmt.Sprint("CLOCK_SKEW_SECONDS=", 2*(i-1)))
 		s.workers[i] = rig.Start(t, with, "serve", "--only", "worker")
 	}
@@ -137,7 +137,7 @@ func (s *soak) supervise(t *testing.T) {
 	}
 }
 
-// run has the plan happen while notifications are handed over.
+// run carries out the plan while producers enqueue notifications.
 func (s *soak) run(t *testing.T, plan []mishap, length time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -168,7 +168,7 @@ func (s *soak) run(t *testing.T, plan []mishap, length time.Duration) {
 		if now.Sub(began) > length && len(plan) == 0 && len(repairs) == 0 {
 			break
 		}
-		// one at a time: with Redis away each may take seconds, and repairs come before the next
+		// one mishap at a time: with Redis away each may take seconds, and repairs come first
 		if len(plan) == 0 || now.Sub(began) < plan[0].At ||
 			redisMishap(plan[0].Kind) && slices.ContainsFunc(repairs, func(r repair) bool { return redisMishap(r.why) }) {
 			continue // the machine is slower than the plan
@@ -200,19 +200,19 @@ func (s *soak) note(from, to time.Time, why mishapKind) {
 	s.windows = append(s.windows, window{from, to, why})
 }
 
-// program runs the program beside the test's own goroutine, and kills it when the
-// time is over.
+// program runs the program, and kills it after the time within. Other goroutines than the test's may
+// call it.
 func (s *soak) program(within time.Duration, stdin io.Reader, args ...string) (status int, out string) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, rig.Binary, args...)
 	cmd.Dir, cmd.Stdin = s.Dir, stdin
 	cmd.Env = append(os.Environ(), s.Env...)
-	text, _ := cmd.CombinedOutput() // the status says it
+	text, _ := cmd.CombinedOutput() // the exit status has the error
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// auditInMotion asks all the time whether something is missing.
+// auditInMotion runs the audit every second during the soak.
 func (s *soak) auditInMotion(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -230,7 +230,7 @@ func (s *soak) auditInMotion(ctx context.Context) {
 		err := json.Unmarshal([]byte(out), &audit)
 		s.mu.Lock()
 		s.audits++
-		// the queue also has jobs that were never accepted
+		// hostile jobs are on the queue but were never accepted
 		if err != nil || status == rig.Violated && (audit.Difference > 0 || -audit.Difference > audit.InFlight+int64(s.hostile)) {
 			s.wolves = append(s.wolves, out)
 		}
@@ -238,8 +238,8 @@ func (s *soak) auditInMotion(ctx context.Context) {
 	}
 }
 
-// rest ends all troubles, sends every user a second rare notification, and waits until all have
-// ended.
+// rest ends all troubles, sends every user a second rare notification, and waits until all
+// notifications have ended.
 func (s *soak) rest(t *testing.T) {
 	t.Helper()
 	s.APNs.Recover()
@@ -264,18 +264,18 @@ func (s *soak) rest(t *testing.T) {
 	}
 }
 
-// inHand are the jobs that workers have, or had when they were killed: these come back
-// within seconds, though the notification may have ended.
+// inHand returns the jobs that workers have claimed, or had claimed when they were killed. Jobs of a
+// killed worker return to the queue within seconds, even if their notifications have ended.
 func (s *soak) inHand(ctx context.Context) (jobs []string) {
 	for _, queue := range shard.NewShards(s.Client, "", 1)[0].Queues() {
 		for _, id := range s.Client.LRange(ctx, shard.QueueKey(queue, "active"), 0, -1).Val() {
-			jobs = append(jobs, fmt.Sprintf("%s of %s, in the hands of %s", id, queue, s.Client.HGet(ctx, shard.QueueKey(queue, "t:"+id), "worker").Val()))
+			jobs = append(jobs, fmt.Sprintf("%s of %s, claimed by %s", id, queue, s.Client.HGet(ctx, shard.QueueKey(queue, "t:"+id), "worker").Val()))
 		}
 	}
 	return jobs
 }
 
-// settled waits until all have ended and no job is in flight.
+// settled waits until all notifications have ended and no job is in flight.
 func (s *soak) settled(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
@@ -284,7 +284,7 @@ func (s *soak) settled(t *testing.T) {
 	}
 	for _, args := range [][]string{{"resume", "--app", "shop", "--platform", "apns"}, {"resume", "--app", "shop", "--platform", "fcm"},
 		{"resume", "--app", "shop"}, {"resume", "--category", "orders"}, {"resume", "--category", rare}} {
-		s.program(10*time.Second, nil, args...) // it may not be paused
+		s.program(10*time.Second, nil, args...) // fails if nothing is paused
 	}
 	records := store.NewRecords(s.Client, "", 0)
 	if !eventually.Within(16*time.Minute, func() bool { // the longest pause between two attempts is a quarter of an hour
