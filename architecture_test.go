@@ -249,7 +249,7 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 
 // Only internal/store has names of asynq's keys, and internal/base/shard, which chooses the queues'
 // names by their hash slots.
-func TestOnlyTheStoreNamesAsynqsKeys(t *testing.T) {
+func TestOnlyStoreNamesAsynqKeys(t *testing.T) {
 	t.Parallel()
 	key := regexp.MustCompile("[\"`'][^\"`'\n]*asynq" + ":")
 	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.lua").Output()

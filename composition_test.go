@@ -16,7 +16,7 @@ var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "w
 
 // Commands only read flags, call the API and print. They use the engine only through internal/app,
 // which assembles the parts.
-func TestCommandsOnlyAsk(t *testing.T) {
+func TestCommandsUseOnlyAPI(t *testing.T) {
 	t.Parallel()
 	acts := []string{"worker", "worker/queue", "worker/route", "throttle/meter", "internal/api", "internal/console", "internal/base/pipeline"}
 	for path, file := range parsed(t, "internal/cli") {
@@ -31,7 +31,7 @@ func TestCommandsOnlyAsk(t *testing.T) {
 
 // The API and the console make all changes through internal/operate, except for the console's own
 // sessions.
-func TestSurfacesActThroughTheService(t *testing.T) {
+func TestConsoleAndAPIChangeThroughService(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"internal/api", "internal/console"} {
 		for path, file := range parsed(t, folder) {

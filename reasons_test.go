@@ -57,7 +57,7 @@ func textsOf[T ~string](all []T) []string {
 }
 
 // docs/reasons.md explains exactly the words of the sets.
-func TestEachIsExplained(t *testing.T) {
+func TestEachReasonIsExplained(t *testing.T) {
 	t.Parallel()
 	explained := map[string][]string{}
 	for _, set := range words.ReasonSets {
@@ -75,7 +75,7 @@ func TestEachIsExplained(t *testing.T) {
 }
 
 // Each constant of the sets' types is in one of the sets.
-func TestEachIsListed(t *testing.T) {
+func TestEachReasonIsListed(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{"": true}
 	for _, set := range reasonSets() {

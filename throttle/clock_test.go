@@ -134,7 +134,7 @@ func TestLateReplyShortensLeft(t *testing.T) {
 }
 
 // A reply that was slow, or waited for replicas, is no sign of clock skew.
-func TestSurelyOffIgnoresLatency(t *testing.T) {
+func TestProvenOffsetIgnoresLatency(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ least, way, want int64 }{
 		{-600_000, 600_400, 0},

@@ -32,7 +32,7 @@ func commands(t *testing.T, client *redis.Client) (n int) {
 
 // The number of Redis commands of a call does not depend on the number of waiting notifications:
 // short and long lines, of one category or of two, have the same bounds.
-func TestCallCostIndependentOfWaiting(t *testing.T) {
+func TestCallCostIsIndependentOfLineLength(t *testing.T) {
 	t.Parallel()
 	for _, waiting := range []int{10, 400} {
 		t.Run(fmt.Sprint(waiting, " wait"), func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestDeniedClaimDelaysNoOther books slots while a claim of another process is in the sets, and
+// TestDeniedClaimDelaysNoNotification books slots while a claim of another process is in the sets, and
 // then denies the claim. The slots are as without the claim.
-func TestDeniedClaimDelaysNoOther(t *testing.T) {
+func TestDeniedClaimDelaysNoNotification(t *testing.T) {
 	t.Parallel()
 	policy := Policy{MinGap: 300 * time.Millisecond, Rates: []Rate{{10, 5 * time.Second}}}
 	// slots returns the slots of 15 concurrent requests, with or without a claim

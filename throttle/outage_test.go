@@ -248,7 +248,7 @@ func TestCallerDeadlineIsNoOutage(t *testing.T) {
 	})
 }
 
-func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
+func TestOutageReturnsAnswersAndOtherErrorsUnchanged(t *testing.T) {
 	t.Parallel()
 	s := &scriptedStore{}
 	o := WithOutage(s, Open, OutageOptions{})

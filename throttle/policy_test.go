@@ -40,7 +40,7 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-func TestParseRateRefuses(t *testing.T) {
+func TestParseRateRejectsInvalidText(t *testing.T) {
 	t.Parallel()
 	for text, fault := range map[string]string{
 		"":                                      "no slash",

@@ -175,7 +175,7 @@ func TestQuietHoursInterruptLine(t *testing.T) {
 	})
 }
 
-func TestQuietHoursRefuseShortHorizon(t *testing.T) {
+func TestSlotAfterQuietHoursBeyondHorizonIsRefused(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		until := func(end string) func(*Request) {
 			return func(r *Request) { r.Horizon = n.at(end).Sub(n.now()) }
@@ -190,7 +190,7 @@ func TestQuietHoursRefuseShortHorizon(t *testing.T) {
 	})
 }
 
-func TestPassingRequestIgnoresQuietHours(t *testing.T) {
+func TestRequestThatIgnoresQuietHoursIsGranted(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.five("23:00:00")
 		n.want(n.ask("23:01:00", "x", passing), "now")

@@ -24,7 +24,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestWaiting(t *testing.T) {
+func TestWaitingReturnsUsersWithSlots(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		prefix += "[a*]"
 		l := throttle.NewRedis(client, throttle.Options{Prefix: prefix, Timeout: redistest.Patience})

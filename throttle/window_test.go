@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-func TestWindows(t *testing.T) {
+func TestWindowsCountAdmissions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	policy := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 3, Period: time.Minute}, {Count: 2000, Period: time.Hour}}}

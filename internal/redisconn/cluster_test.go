@@ -45,9 +45,9 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// TestAttemptsOnACluster checks that a command without a deadline ends soon on a node that accepts
+// TestHungClusterNodeFailsCommandSoon checks that a command without a deadline ends soon on a node that accepts
 // and does not answer.
-func TestAttemptsOnACluster(t *testing.T) {
+func TestHungClusterNodeFailsCommandSoon(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	cfg := settings(config.Cluster, nodes[0].Addr())

@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-func TestAssess(t *testing.T) {
+func TestAssessWarnsOfLosses(t *testing.T) {
 	t.Parallel()
 	well := "# Server\r\nredis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
 	for _, tt := range []struct {
@@ -32,7 +32,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-func TestUnfit(t *testing.T) {
+func TestUnfitReportsWrongMode(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		info string
@@ -52,7 +52,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-func TestUnacknowledged(t *testing.T) {
+func TestMissingAcknowledgementsAreReported(t *testing.T) {
 	t.Parallel()
 	const replicas = "role:master\r\naof_enabled:1\r\nconnected_slaves:2\r\nslave0:ip=10.0.0.1,port=6379,state=online,offset=14,lag=0\r\nslave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0\r\n"
 	for _, tt := range []struct {
@@ -76,7 +76,7 @@ func TestUnacknowledged(t *testing.T) {
 }
 
 // clusterOutages does not warn about unknown settings, nor about a replica's.
-func TestStanding(t *testing.T) {
+func TestClusterOutagesAreReported(t *testing.T) {
 	t.Parallel()
 	const master = "role:master\r\nconnected_slaves:1\r\n"
 	const follower = "slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0\r\n"

@@ -8,7 +8,7 @@ import (
 )
 
 // A Redis without a snapshot reports the time of its start as the time of the last save.
-func TestLastSnapshot(t *testing.T) {
+func TestStartTimeIsNoSnapshot(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	for name, c := range map[string]struct {

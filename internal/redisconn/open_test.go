@@ -71,7 +71,7 @@ func open(t *testing.T, cfg config.Redis) *Conn {
 	return conn
 }
 
-func TestSingle(t *testing.T) {
+func TestOpenSingleServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.AppendOnly(), redistest.Password(secret))
 	cfg := settings(config.Single, s.Addr())
@@ -94,7 +94,7 @@ func TestSingle(t *testing.T) {
 	}
 }
 
-func TestCluster(t *testing.T) {
+func TestOpenCluster(t *testing.T) {
 	t.Parallel()
 	args := redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000")
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), args)
@@ -121,7 +121,7 @@ func TestCluster(t *testing.T) {
 }
 
 // A Cluster without one of its masters serves the keys of the other masters.
-func TestClusterWithoutAMaster(t *testing.T) {
+func TestOpenClusterWithoutMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
 	cfg := settings(config.Cluster, nodes[0].Addr())
@@ -143,7 +143,7 @@ func TestClusterWithoutAMaster(t *testing.T) {
 	}
 }
 
-func TestSentinel(t *testing.T) {
+func TestOpenSentinel(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, redistest.AppendOnly(), redistest.Password("of-the-master"))
 	sentinel := redistest.StartSentinel(t, master, redistest.Password("of-the-sentinel"))
@@ -174,7 +174,7 @@ func hold(t *testing.T, texts []string, words ...string) {
 	}
 }
 
-func TestWarnings(t *testing.T) {
+func TestOpenWarnsOfLosses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -248,7 +248,7 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenErrorHasRemedy(t *testing.T) {
 	t.Parallel()
 	guarded := redistest.Start(t, redistest.Password("right"))
 	plain := redistest.Start(t)
@@ -300,8 +300,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenIsBounded sets time-outs that exceed Open's limit.
-func TestOpenIsBounded(t *testing.T) {
+// TestOpenEndsWithinLimit sets time-outs that exceed Open's limit.
+func TestOpenEndsWithinLimit(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]config.Redis{
 		"single":   settings(config.Single, silent(t)),
@@ -329,7 +329,7 @@ func TestOpenIsBounded(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestOpenWithTLS(t *testing.T) {
 	t.Parallel()
 	certificate, authority := selfSigned(t)
 	server := miniredis.NewMiniRedis()
@@ -375,7 +375,7 @@ func selfSigned(t *testing.T) (tls.Certificate, string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
-func TestEmbedded(t *testing.T) {
+func TestOpenEmbedded(t *testing.T) {
 	t.Parallel()
 	conn := open(t, settings(config.Embedded))
 	c := conn.Client
@@ -394,7 +394,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-func TestEmbeddedIsPrivate(t *testing.T) {
+func TestEmbeddedRequiresPassword(t *testing.T) {
 	t.Parallel()
 	conn := open(t, settings(config.Embedded))
 	addr := conn.Client.(*redis.Client).Options().Addr

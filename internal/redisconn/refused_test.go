@@ -17,7 +17,7 @@ import (
 
 // No failed reply reads as empty: if Redis refuses the connection, every command has the error,
 // however it was sent.
-func TestRefusedConnections(t *testing.T) {
+func TestRefusedConnectionFailsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]struct {
 		command []any
@@ -44,7 +44,7 @@ func TestRefusedConnections(t *testing.T) {
 }
 
 // If a full Redis discards a read-only transaction, the error has the reason.
-func TestDiscardedTransaction(t *testing.T) {
+func TestDiscardedTransactionReportsCause(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	conn := open(t, settings(config.Single, s.Addr()))
@@ -91,7 +91,7 @@ func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, troub
 }
 
 // A Cluster is in an error state if all its nodes are, or if a hash slot has no node.
-func TestTroubleOfAll(t *testing.T) {
+func TestClusterTroubleNeedsAllNodes(t *testing.T) {
 	t.Parallel()
 	away := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	down, full := errors.New("CLUSTERDOWN The cluster is down"), errors.New("OOM command not allowed")

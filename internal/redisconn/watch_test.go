@@ -18,7 +18,7 @@ import (
 
 // The Watch logs an error state once, with its cause, and its end once. Quiet loggers do not log
 // its consequences.
-func TestWatch(t *testing.T) {
+func TestWatchLogsErrorStateOnce(t *testing.T) {
 	t.Parallel()
 	full := func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "1") }
 	for name, c := range map[string]struct {
@@ -92,7 +92,7 @@ func replicaOf(t *testing.T, s *redistest.Server, host, port string) {
 }
 
 // An error state ends when Redis has been healthy for recheckInterval.
-func TestCondition(t *testing.T) {
+func TestErrorStateEndsAfterRecheckInterval(t *testing.T) {
 	t.Parallel()
 	at := func(seconds float64) time.Time {
 		return time.Unix(100, 0).Add(time.Duration(seconds * float64(time.Second)))
@@ -148,7 +148,7 @@ func TestUnconfirmedErrorIsLoggedOnce(t *testing.T) {
 
 // On a Cluster the Watch logs a single node's error state as that node's, and the error state of all
 // nodes as the Cluster's.
-func TestWatchCluster(t *testing.T) {
+func TestWatchLogsStateOfClusterNode(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
 	conn := open(t, settings(config.Cluster, nodes[0].Addr()))

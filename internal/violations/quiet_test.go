@@ -12,7 +12,7 @@ import (
 // A push in quiet hours is a violation, by the clock of its user's zone or the policy's, and by the
 // day on which the quiet hours began. It is none if the push passes, or if its category has
 // different quiet hours or none.
-func TestFindInQuietHours(t *testing.T) {
+func TestFindReportsPushesInQuietHours(t *testing.T) {
 	t.Parallel()
 	berlin, err := zone.Load("Europe/Berlin")
 	if err != nil {

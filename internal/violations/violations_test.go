@@ -19,7 +19,7 @@ func pushes(user, category string, at ...int) []Push {
 	return list
 }
 
-func TestFind(t *testing.T) {
+func TestFindReportsEarlyPushes(t *testing.T) {
 	t.Parallel()
 	general := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 3, Period: 10 * time.Second}}}
 	categories := map[string]throttle.Policy{
@@ -64,7 +64,7 @@ func TestFind(t *testing.T) {
 }
 
 // A push is judged by the mildest policy that may have been in force.
-func TestFindInForce(t *testing.T) {
+func TestFindAppliesMildestPolicyInForce(t *testing.T) {
 	t.Parallel()
 	second, minute := throttle.Policy{MinGap: time.Second}, throttle.Policy{MinGap: time.Minute}
 	for _, c := range []struct {

@@ -211,7 +211,7 @@ func confined(t *testing.T, role string, pod core.PodSpec) {
 
 // The API accepts connections only from the namespace and apiFrom, the metrics only from Prometheus'
 // namespace.
-func TestChartClosesTheNetwork(t *testing.T) {
+func TestChartRestrictsNetwork(t *testing.T) {
 	t.Parallel()
 	spec := render(t, minimal(t, `
 networkPolicy:
@@ -230,7 +230,7 @@ networkPolicy:
 	}
 }
 
-func TestChartTakesValues(t *testing.T) {
+func TestChartUsesValues(t *testing.T) {
 	t.Parallel()
 	r := render(t, minimal(t, `
 image: {repository: registry.example/push, tag: 0.1.1}
@@ -273,7 +273,7 @@ func TestChartChangedConfigReplacesPods(t *testing.T) {
 }
 
 // A mistyped value, or a missing app, is an error of helm install.
-func TestChartRefusesValues(t *testing.T) {
+func TestChartRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	chart, err := loader.LoadDir(dir)
 	must(t, err)

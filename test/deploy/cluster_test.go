@@ -174,7 +174,7 @@ func (s *sextet) well(t *testing.T, cfg config.Redis) {
 
 // The compose file's own command makes its servers a Cluster, also if an earlier run of the command
 // was interrupted before the masters had replicas. A further run does nothing.
-func TestComposedCluster(t *testing.T) {
+func TestComposeFileMakesCluster(t *testing.T) {
 	t.Parallel()
 	s, c := newSextet(t), compose(t, clusterFile)
 	for i := range servers {

@@ -88,7 +88,7 @@ func TestCompose(t *testing.T) {
 
 // Redis, started by the file's command, requires the password, persists its keys, and passes the
 // file's health check.
-func TestComposedRedis(t *testing.T) {
+func TestComposeFileRunsRedis(t *testing.T) {
 	t.Parallel()
 	here := newSextet(t)
 	s := compose(t, "compose/compose.yaml").Services["redis"]

@@ -86,7 +86,7 @@ func program(t *testing.T) (binary string) {
 
 // The image runs an existing command of the program, and the program has the flags that the image,
 // the unit and the chart use.
-func TestImage(t *testing.T) {
+func TestImageMatchesProgram(t *testing.T) {
 	t.Parallel()
 	text := read(t, "Dockerfile")
 	for _, want := range []string{
@@ -129,7 +129,7 @@ func listens(t *testing.T, c *config.Config) {
 	}
 }
 
-func TestUnit(t *testing.T) {
+func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
 	text := read(t, "systemd/pushpace.service")
 	values := func(key string) []string {
@@ -160,7 +160,7 @@ func TestUnit(t *testing.T) {
 	drains(t, c, grace)
 }
 
-func TestUnitVerifies(t *testing.T) {
+func TestSystemdVerifiesUnit(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skipf("CANNOT CHECK: systemd's verdict on the unit: %v", err)

@@ -40,7 +40,7 @@ const (
 	trialToken = "trial-token-that-everyone-knows"
 )
 
-func TestTry(t *testing.T) {
+func TestTryComposeIsConfined(t *testing.T) {
 	t.Parallel()
 	c := compose(t, tryFile)
 	confined(t, c)
@@ -201,7 +201,7 @@ func pushes(ledger *eventually.Log) []string {
 
 // The commands in the comment at the top of the compose file send a push that the stand-ins receive,
 // and sign in to the console.
-func TestTriedOut(t *testing.T) {
+func TestTryComposeSendsPush(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.healthy(t, "redis")

@@ -59,7 +59,7 @@ func TestBench(t *testing.T) {
 
 // bench does not touch other programs' data on a Redis, and leaves no data of its own, even if Ctrl-C
 // ends it.
-func TestBenchOnRedisIsInterrupted(t *testing.T) {
+func TestInterruptedBenchLeavesOtherData(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	options := server.Options()
@@ -82,7 +82,7 @@ func TestBenchOnRedisIsInterrupted(t *testing.T) {
 }
 
 // If bench cannot start, its error has the remedy.
-func TestBenchSaysWhatItNeeds(t *testing.T) {
+func TestBenchErrorHasRemedy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Args("--databases", "1"))
 	for name, c := range map[string]struct {

@@ -297,7 +297,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 
 // The jobs of a killed worker are back on the queue within seconds, so that each can be
 // cancelled.
-func TestCrashIsOverInSeconds(t *testing.T) {
+func TestJobsOfKilledWorkerReturnInSeconds(t *testing.T) {
 	t.Parallel()
 	const users = 20
 	const soonBack = 20 * time.Second // 10 s on a quiet machine

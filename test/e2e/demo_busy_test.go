@@ -13,7 +13,7 @@ import (
 )
 
 // On a busy machine the demo reports no broken limit, and reports that the machine is busy.
-func TestDemoOnABusyMachine(t *testing.T) {
+func TestDemoOnBusyMachine(t *testing.T) {
 	for range 10 * runtime.NumCPU() {
 		loop := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
 		rig.Must(t, loop.Start())

@@ -51,7 +51,7 @@ func TestDemoOnRedis(t *testing.T) {
 	}
 }
 
-func TestDemoNeedsAnEmptyDatabase(t *testing.T) {
+func TestDemoNeedsEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Args("--databases", "1"))
 	p := rig.Start(t, rig.Setup{}, "demo", "--redis", server.Addr())
@@ -64,7 +64,7 @@ func TestDemoNeedsAnEmptyDatabase(t *testing.T) {
 }
 
 // Without a terminal the demo prints a line a second, and a summary at the end.
-func TestDemoForPeople(t *testing.T) {
+func TestDemoPrintsSummary(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{}, "demo")
 	if got := p.Wait(t); got != rig.Done {

@@ -14,7 +14,7 @@ import (
 
 // Redis fails in different ways while the workers are idle. Notifications enqueued during and after
 // the failure are sent once, and all workers receive wake-ups again.
-func TestIdleWorkersInTrouble(t *testing.T) {
+func TestIdleWorkersSurviveRedisFailures(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) (address string, trouble func()){
 		"restart": func(t *testing.T) (string, func()) {

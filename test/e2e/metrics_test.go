@@ -28,7 +28,7 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-func TestMetricsOnATakenAddress(t *testing.T) {
+func TestMetricsOnTakenAddress(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
@@ -114,7 +114,7 @@ func everyMetric(t *testing.T) map[string]series {
 }
 
 // The dashboard, the alert rules and the table in docs/ name exactly the program's metrics.
-func TestWatching(t *testing.T) {
+func TestDashboardNamesEveryMetric(t *testing.T) {
 	t.Parallel()
 	all := everyMetric(t)
 	drawn := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 )
 
 // send enqueues all lines of a long file, each user's notifications in the file's order.
-func TestSendKeepsAUsersOrder(t *testing.T) {
+func TestSendKeepsUserOrder(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	var input strings.Builder

@@ -71,7 +71,7 @@ func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) in
 
 // Processes that start, stop, freeze and are killed together never have more pushes in flight than the
 // provider's concurrency, and soon afterwards use all of it.
-func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
+func TestProcessesShareConcurrency(t *testing.T) {
 	t.Parallel()
 	const places, n = 12, 4000
 	c := rig.NewCrashSite(t, throttle.Policy{}, 300*time.Millisecond)

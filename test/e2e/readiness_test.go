@@ -103,7 +103,7 @@ func TestReadiness(t *testing.T) {
 
 // An API without workers accepts notifications while the limits' Redis hangs, and reports that it is
 // ready.
-func TestReadinessWithoutTheLimitsRedis(t *testing.T) {
+func TestReadinessWithoutLimitsRedis(t *testing.T) {
 	t.Parallel()
 	limits := redistest.Start(t)
 	s := rig.NewSite(t)
@@ -128,7 +128,7 @@ func TestReadinessWithoutTheLimitsRedis(t *testing.T) {
 
 // Readiness names a limits' Redis that answers but refuses the limiter's commands; the process
 // stays ready.
-func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
+func TestReadinessNamesCommandRefusedByLimitsRedis(t *testing.T) {
 	t.Parallel()
 	limits := redistest.Start(t)
 	s := rig.NewSite(t)
@@ -156,7 +156,7 @@ func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
 }
 
 // With an expired certificate the process is not ready, and the report names the certificate.
-func TestReadinessWithAnEndedCertificate(t *testing.T) {
+func TestReadinessWithExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	withKiosk := strings.Replace(string(pushpace.ConfigYAML), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem}}\n", 1)
@@ -174,7 +174,7 @@ func TestReadinessWithAnEndedCertificate(t *testing.T) {
 
 // If one master of a Cluster is dead, the report names it, and every process is ready. If all masters
 // are dead, no process is ready.
-func TestReadinessOnACluster(t *testing.T) {
+func TestReadinessOnCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
 	s := &rig.Site{Client: nodes[0].Client(t)}

@@ -23,7 +23,7 @@ import (
 
 // In every error state of Redis the log has one line with the cause, and probes, metrics and producers
 // report the same state.
-func TestRedisInTrouble(t *testing.T) {
+func TestRedisErrorStatesAreReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
 	s := &rig.Site{Client: server.Client(t)}
@@ -125,7 +125,7 @@ func TestRedisInTrouble(t *testing.T) {
 // While any one master of a Cluster is away, workers and producers start. Notifications on the other
 // masters are accepted at once, and sent unless the pauses cannot be read. When the master is back,
 // all others are accepted and sent.
-func TestStartWithoutAMaster(t *testing.T) {
+func TestStartWithoutMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
 	s := &rig.Site{}
@@ -204,7 +204,7 @@ func TestStartWithoutAMaster(t *testing.T) {
 
 // A command that starts while a master is away gets from the workers how many notifications wait on
 // that master.
-func TestOverviewWithoutAMaster(t *testing.T) {
+func TestOverviewWithoutMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
 	s := &rig.Site{}

@@ -89,7 +89,7 @@ func TestReload(t *testing.T) {
 }
 
 // A running process refuses every configuration file that a starting process refuses.
-func TestReloadRefusesWhatCannotStart(t *testing.T) {
+func TestReloadRefusesInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	workers := s.Serve(t)
@@ -112,7 +112,7 @@ func TestReloadRefusesWhatCannotStart(t *testing.T) {
 
 // When the configuration loses its last token, the process keeps its current tokens, whether it started
 // with them or got them by a reload. A process without tokens has logged that it serves everyone.
-func TestReloadKeepsTheLastToken(t *testing.T) {
+func TestReloadKeepsLastToken(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	const none, token = "http:\n  listen: 127.0.0.1:0\n", "gained-token-0123456789"

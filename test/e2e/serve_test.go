@@ -49,7 +49,7 @@ func TestServeDrains(t *testing.T) {
 	}
 }
 
-func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
+func TestSecondSignalEndsServeAtOnce(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	s.StandIns(t, 9*time.Second)
@@ -67,7 +67,7 @@ func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 
 // The log reports each changed credential file. It reports an invalid file once, and the old
 // credentials stay in use.
-func TestServeTellsOfChangedCredentials(t *testing.T) {
+func TestServeLogsChangedCredentials(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	s.Simulate(t, "--dir", s.Dir)
@@ -101,7 +101,7 @@ func TestServeTellsOfChangedCredentials(t *testing.T) {
 
 // With --only, one process serves the API and a second one sends. The API needs no provider's
 // credentials, and its log contains no token.
-func TestServeOnly(t *testing.T) {
+func TestServeOnlyRunsOneRole(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
 	s.Simulate(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-func TestHistory(t *testing.T) {
+func TestHistoryReturnsPoliciesInForce(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	p := throttle.Policy{MinGap: time.Minute}

@@ -46,7 +46,7 @@ func inMemory(t *testing.T, o throttle.Options) *throttle.Memory {
 	return l
 }
 
-func TestMiddleware(t *testing.T) {
+func TestMiddlewareLimitsRequests(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64
 	l := inMemory(t, throttle.Options{Now: func() time.Time { return time.Unix(1_700_000_000, passed.Load()) }})
@@ -102,7 +102,7 @@ func TestMiddleware(t *testing.T) {
 	}
 }
 
-func TestMiddlewarePassesWithoutAKey(t *testing.T) {
+func TestMiddlewarePassesRequestsWithoutUserOrScopes(t *testing.T) {
 	t.Parallel()
 	l := inMemory(t, throttle.Options{})
 	one := throttle.Scope{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}
@@ -173,7 +173,7 @@ func TestMiddlewareOnLimiterError(t *testing.T) {
 	}
 }
 
-func TestAdvertiseDenialWithoutRule(t *testing.T) {
+func TestAdvertiseOmitsRateLimitWithoutRule(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}
 	Advertise(h, []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}}}, throttle.Decision{Status: throttle.Refused, Left: time.Second})

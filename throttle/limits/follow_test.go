@@ -10,7 +10,7 @@ import (
 )
 
 // An override applies within a second.
-func TestFollowWithinASecond(t *testing.T) {
+func TestOverrideAppliesWithinSecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := redistest.InBubble(t)

@@ -17,7 +17,7 @@ import (
 
 // An override of a user or a quota applies in all followers until it is removed or ends by
 // Redis's clock.
-func TestFollow(t *testing.T) {
+func TestFollowersApplyOverrides(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
 		o := limits.NewOverrides(client, prefix, 0)
@@ -76,7 +76,7 @@ func TestFollow(t *testing.T) {
 }
 
 // Followers reach the stored state after too many changes and after gaps in the log.
-func TestFollowCatchesUp(t *testing.T) {
+func TestFollowersCatchUpAfterGaps(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
 	ctx := t.Context()
@@ -118,7 +118,7 @@ func TestFollowCatchesUp(t *testing.T) {
 }
 
 // While Redis is unreachable the limits stay and overrides end; afterwards followers catch up.
-func TestFollowThroughAnOutage(t *testing.T) {
+func TestFollowersKeepLimitsDuringOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
 	ctx := t.Context()

@@ -12,7 +12,7 @@ import (
 
 // A mute at any of its levels holds a notification, unless the notification passes and the mute
 // has no All.
-func TestMuted(t *testing.T) {
+func TestMuteHoldsMatchingNotifications(t *testing.T) {
 	t.Parallel()
 	ada := at("shop", "ada", "news")
 	for name, c := range map[string]struct {

@@ -31,7 +31,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-func TestOverrides(t *testing.T) {
+func TestOverridesStoreAndLogChanges(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
 		o := limits.NewOverrides(client, prefix, time.Hour)
@@ -331,7 +331,7 @@ func (f *follower) why() []string {
 	return all
 }
 
-func TestTooManyOverrides(t *testing.T) {
+func TestTooManyOverridesAreRejected(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
 	fields := make([]any, 0, 2*limits.MaxOverrides)

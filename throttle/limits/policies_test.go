@@ -167,7 +167,7 @@ func TestScopesAllocateNothing(t *testing.T) {
 }
 
 // A caller that compares the results of two calls of Scopes sees a change, even a reverted one.
-func TestScopesChangeIdentity(t *testing.T) {
+func TestChangedScopesHaveNewIdentity(t *testing.T) {
 	t.Parallel()
 	set := func(level Level, gap time.Duration) Change {
 		return Change{Level: level, To: &Override{Level: level, Policy: per(gap)}}

@@ -340,7 +340,7 @@ func TestLoweredRateLowersWaitingNeed(t *testing.T) {
 }
 
 // While the meter fails, a pool gives out only the units that it holds; afterwards it continues.
-func TestPoolWhileMeterFails(t *testing.T) {
+func TestPoolGivesHeldUnitsWhileMeterFails(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		var away atomic.Bool
 		away.Store(true)
@@ -399,7 +399,7 @@ func TestLargeNeedIsServed(t *testing.T) {
 
 // The callers of a burst on an idle pool wait for one answer, and if the units suffice, no caller
 // is rejected.
-func TestBurstOnIdlePool(t *testing.T) {
+func TestBurstOnIdlePoolRejectsNoCaller(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		m.trip = func() time.Duration { return time.Millisecond }
 		fcm := pools.Of("fcm", spec(600_000, time.Minute, 6000))
@@ -419,7 +419,7 @@ func TestBurstOnIdlePool(t *testing.T) {
 }
 
 // A Take of two exhausted pools gets its units within a second.
-func TestTakeOfTwoExhaustedPools(t *testing.T) {
+func TestTakeOfTwoExhaustedPoolsIsServed(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		fcm, news := pools.Of("fcm", spec(6000, time.Minute, 10)), pools.Of("news", spec(6000, time.Minute, 10))
 		stop, cancel := context.WithCancel(t.Context())

@@ -30,7 +30,7 @@ func both(t testing.TB) map[string]meter.Spec {
 
 // On Redis's own clock, also on a Cluster, a take gets all units and the next take none. There is
 // one key, and it expires.
-func TestTakeOnRedisClock(t *testing.T) {
+func TestTakeUsesRedisClock(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		m, ctx := meter.NewPatient(client, prefix), t.Context()
 		for name, spec := range both(t) {
@@ -70,7 +70,7 @@ func TestForeignKeyIsNoOutage(t *testing.T) {
 }
 
 // A Redis without memory still denies when units are used up, and fails other takes.
-func TestTakeWithoutMemory(t *testing.T) {
+func TestFullRedisFailsGrantingTakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), t.Context()
@@ -92,7 +92,7 @@ func TestTakeWithoutMemory(t *testing.T) {
 
 // A replica's refusal to write is not an error of one key: the client sees the refusal and looks
 // for the master. No units are given out.
-func TestTakeOnReadOnlyReplica(t *testing.T) {
+func TestReadOnlyReplicaGrantsNoUnits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	options := server.Options()

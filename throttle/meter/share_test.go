@@ -80,7 +80,7 @@ func TestShareScriptEqualsModel(t *testing.T) {
 }
 
 // Parts are equal, except that a holder who wants less leaves the rest to the others.
-func TestFairShares(t *testing.T) {
+func TestSharesAreFair(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		limit int64
@@ -177,7 +177,7 @@ func TestLostShareDataKeepsLimit(t *testing.T) {
 
 // On Redis a share's key is deleted when its last holder releases its part, and foreign data in the
 // key is an error.
-func TestRedisShares(t *testing.T) {
+func TestReleasedShareIsDeleted(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, shares := t.Context(), NewRedisShares(client, "test")

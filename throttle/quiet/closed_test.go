@@ -126,7 +126,7 @@ func unix(t *testing.T, text string) int64 {
 
 // Each user's quiet hours end at a different time within the spread, on each day at a new one, and
 // at least half of the open time remains.
-func TestSpread(t *testing.T) {
+func TestSpreadDelaysEachUserDifferently(t *testing.T) {
 	t.Parallel()
 	const hour, users = int64(3600), 10_000
 	closed := []Interval{{0, 8 * hour}, {8*hour + 100, 9 * hour}, {30 * hour, 31 * hour}}

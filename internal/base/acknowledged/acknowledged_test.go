@@ -226,7 +226,7 @@ func TestClusterWritesAreAcknowledged(t *testing.T) {
 }
 
 // A Cluster client does not repeat a write that was made but that no replica has.
-func TestAnUnacknowledgedWriteIsMadeOnce(t *testing.T) {
+func TestUnacknowledgedWriteIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 1)
 	redistest.Replica(t, nodes[0], nodes).Pause(t)

@@ -107,7 +107,7 @@ func TestWriteWaitsForRoom(t *testing.T) {
 	})
 }
 
-func TestFailure(t *testing.T) {
+func TestWriteAfterFailureFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlow()
@@ -129,7 +129,7 @@ func TestFailure(t *testing.T) {
 }
 
 // Read returns the data that the peer sent before it broke the connection.
-func TestAnswersOutliveAFailedWrite(t *testing.T) {
+func TestReadReturnsAnswersAfterFailedWrite(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -153,7 +153,7 @@ func TestAnswersOutliveAFailedWrite(t *testing.T) {
 	}
 }
 
-func TestCloseEndsWhatWaits(t *testing.T) {
+func TestCloseEndsBlockedCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := New(newSlow())
@@ -175,7 +175,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	})
 }
 
-func TestOrder(t *testing.T) {
+func TestWritesKeepOrder(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	c := New(near)

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestKeysEndByTheClockThatIsSet(t *testing.T) {
+func TestKeysExpireBySetClock(t *testing.T) {
 	server, err := embedded.Start()
 	if err != nil {
 		t.Fatal(err)

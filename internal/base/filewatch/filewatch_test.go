@@ -40,7 +40,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestChanges(t *testing.T) {
+func TestFileChangeIsReported(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, dir, file string){
 		"rewritten": func(t *testing.T, _, file string) { write(t, file, "longer than before") },
@@ -81,7 +81,7 @@ func TestChanges(t *testing.T) {
 }
 
 // A mounted Kubernetes secret is a link to a link; an update replaces the second link.
-func TestLinkedFolder(t *testing.T) {
+func TestReplacedLinkIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	in := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
@@ -101,7 +101,7 @@ func TestLinkedFolder(t *testing.T) {
 	})
 }
 
-func TestFilesThatBelongTogether(t *testing.T) {
+func TestChangesOfTwoFilesAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")

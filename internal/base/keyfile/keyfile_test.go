@@ -133,7 +133,7 @@ func generate(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func TestParseNamesOtherFiles(t *testing.T) {
+func TestParseNamesFormOfOtherFiles(t *testing.T) {
 	t.Parallel()
 	key := generate(t)
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)

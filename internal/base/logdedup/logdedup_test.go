@@ -27,7 +27,7 @@ func logger(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 func status(n int) []slog.Attr { return []slog.Attr{slog.Int("status", n)} }
 
 // For each kind the Log writes the first line and, a minute later, the count; then it begins anew.
-func TestRepeats(t *testing.T) {
+func TestRepeatedLinesAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l Log

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHolds(t *testing.T) {
+func TestHoldsReportsMetadataAddresses(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
 		"169.254.169.254": true, "169.254.0.1": true, "fe80::1": true, "fe80::1%eth0": true, "::ffff:169.254.169.254": true, "64:ff9b::a9fe:a9fe": true,

@@ -25,7 +25,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-func TestTextTakesSpacesAtItsEnds(t *testing.T) {
+func TestTextAllowsSpacesAtEnds(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{"dup ": true, "\u00a0": true, "": true, "a\n": false, "\u200bb": false, "123456789": false} {
 		if got := Text(name, 8); (got == "") != good {

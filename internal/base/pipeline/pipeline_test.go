@@ -72,7 +72,7 @@ func TestConcurrentCommandsSharePipelines(t *testing.T) {
 }
 
 // A lane does not take all waiting groups with Prepare.
-func TestPreparedGroupsAreShared(t *testing.T) {
+func TestLaneLeavesPreparedGroupsToOthers(t *testing.T) {
 	base, counter := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), MaxRetries: -1}), new(count)
 	defer base.Close()
 	base.AddHook(counter)
@@ -151,7 +151,7 @@ func TestHungRedisFailsWithinTimeout(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestClosedPipelineReturnsError(t *testing.T) {
 	base := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
 	defer base.Close()
 	p := pipeline.New(base, pipeline.Options{})

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestErrorsHaveTheirTrouble(t *testing.T) {
+func TestErrorsMapToTroubles(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Trouble{
 		"NOAUTH Authentication required.":                                                                    Refused,
@@ -104,7 +104,7 @@ func TestRefusesWrites(t *testing.T) {
 }
 
 // Forbidden and unknown commands are not error states.
-func TestForbidden(t *testing.T) {
+func TestForbiddenCommandIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"NOREPLICAS too few replicas have acknowledged the write: NOPERM this user has no permissions to run the 'wait' command": true,

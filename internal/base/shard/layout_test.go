@@ -44,7 +44,7 @@ func TestLayoutIsCheckedAgainstTheKey(t *testing.T) {
 	}
 }
 
-func TestLayoutHasEightShardsOnACluster(t *testing.T) {
+func TestLayoutOnClusterHasEightShards(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer client.Close()
@@ -55,7 +55,7 @@ func TestLayoutHasEightShardsOnACluster(t *testing.T) {
 
 // While the key cannot be read, the configuration counts, and only the first caller waits.
 // The next check finds a wrong number.
-func TestLayoutIsCheckedAgainAfterAnOutage(t *testing.T) {
+func TestLayoutIsCheckedAgainAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &replies{hang: true}
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})

@@ -10,7 +10,7 @@ import (
 )
 
 // The names must not change: running Clusters have their data under these names.
-func TestNames(t *testing.T) {
+func TestShardNamesDoNotChange(t *testing.T) {
 	t.Parallel()
 	of := func(shards, number int) Shard {
 		return NewShards(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", shards)[number]
@@ -46,7 +46,7 @@ func TestNames(t *testing.T) {
 }
 
 // Redis computes the same hash slots, and one hash slot for all keys of a shard.
-func TestSlots(t *testing.T) {
+func TestKeysOfShardHaveOneHashSlot(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t, 3)[0].Client(t)
 	slot := func(key string) int64 {

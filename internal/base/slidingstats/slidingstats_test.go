@@ -9,7 +9,7 @@ import (
 )
 
 // A Series reports the growth of each of the last Window minutes, whenever it is sampled.
-func TestSeries(t *testing.T) {
+func TestSeriesReportsGrowthByMinute(t *testing.T) {
 	t.Parallel()
 	var s Series
 	if s.Growth(1) != nil {
@@ -49,7 +49,7 @@ func TestSeries(t *testing.T) {
 }
 
 // A quantile differs from the exact value by at most an eighth.
-func TestQuantile(t *testing.T) {
+func TestQuantileIsWithinAnEighth(t *testing.T) {
 	t.Parallel()
 	if got := Quantile(new(Histogram).Counts(), .5); got != 0 {
 		t.Errorf("without durations the quantile is %s", got)
