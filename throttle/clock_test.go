@@ -63,9 +63,9 @@ func TestClockPredicts(t *testing.T) {
 	}
 }
 
-// TestPassedTimeIsLowerBound delays replies by 1 to 30 ms. passed never returns more than the true time, and
-// is short of it by at most the fastest recent latency. After a step of the server's clock it
-// starts over.
+// TestPassedTimeIsLowerBound delays replies by 1 to 30 ms. passed never returns more than the true
+// time, and is short of it by at most the fastest recent latency. After a step of the server's
+// clock it starts over.
 func TestPassedTimeIsLowerBound(t *testing.T) {
 	t.Parallel()
 	const fastest, slowest, drift = 1_000, 30_000, 100 // µs

@@ -311,10 +311,10 @@ local function slotOf(line, r)
   return slot
 end
 
--- decideHeld decides a notification with a slot. At its slot it is granted if allowedAt is now and no
--- earlier slot of its line is due. Otherwise it gets a later slot: alone, if that is less than
--- LITTLE later and no other slot is in between; else with all entries behind it, and if an earlier
--- entry is due, only after the second in which that must not be passed.
+-- decideHeld answers the request of a notification with a slot. At its slot it is granted if
+-- allowedAt is now and no earlier slot of its line is due. Otherwise it gets a later slot: alone,
+-- if that is less than LITTLE later and no other slot is in between; else with all entries behind
+-- it, and if an earlier entry is due, only after the second in which that must not be passed.
 local function decideHeld(line, r, slot)
   if slot <= now then
     local free = opened(line, allowedAt(line, r))
@@ -335,7 +335,7 @@ local function decideHeld(line, r, slot)
   return answer(line, r, REFUSED, slot)
 end
 
--- decideNew decides a notification without a slot.
+-- decideNew answers the request of a notification without a slot.
 local function decideNew(line, r)
   local lineFull = full(line)
   if lineFull and not r.kept and fieldOf(line.name) > 0 then return answer(line, r, REJECTED, now) end
@@ -355,8 +355,9 @@ local function decideNew(line, r)
   return answer(line, r, DEFERRED, at, among)
 end
 
--- acquire decides one notification. Slots do not delay it, only allowedAt, if it passes the current
--- quiet hours, or was granted before: then the reply was lost, or it was not sent in time.
+-- acquire answers the request of a notification. If the notification passes the current quiet
+-- hours or was granted before, only allowedAt delays it, not slots. If it was granted before, the
+-- reply was lost, or it was not sent in time.
 local function acquire(line, r)
   local own = admitted(line, r)
   if own > 0 and own == ask.claim then -- a denied claim: slots placed since count it as an admission

@@ -45,8 +45,7 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// TestHungClusterNodeFailsCommandSoon checks that a command without a deadline ends soon on a node that accepts
-// and does not answer.
+// A command without a deadline ends soon on a Cluster node that accepts and does not answer.
 func TestHungClusterNodeFailsCommandSoon(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
