@@ -33,8 +33,8 @@ type Node struct {
 	// AheadBy is how far the server's clock is ahead of this machine's, to within half a round trip.
 	AheadBy time.Duration `json:"ahead_by_ns"`
 
-	// The fields below are nil for a node that is not a master of a Cluster. Replicas is the
-	// number of replicas that have all of the master's keys; nil if unknown.
+	// The fields below are set only for a master of a Cluster. Replicas is the number of replicas
+	// that have all of the master's keys; nil if unknown.
 	Replicas *int `json:"replicas,omitempty"`
 	// Shards are the master's shards, by Shard.Number.
 	Shards []int `json:"shards,omitzero"`

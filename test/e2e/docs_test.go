@@ -37,8 +37,8 @@ type block struct {
 	text string
 }
 
-// pages returns the texts of README.md and the pages of docs/, and if others is true of all other
-// pages in top, by path from top.
+// pages returns the texts of README.md and the pages of docs/, by path from top. If others is true, it
+// adds the other pages in top.
 func pages(t *testing.T, others bool) map[string]string {
 	t.Helper()
 	text := map[string]string{}

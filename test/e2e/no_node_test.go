@@ -4,5 +4,5 @@ package e2e
 
 import "testing"
 
-// runTypeScript does nothing: with the build tag node the block needs Node and npm's registry.
+// runTypeScript does nothing without the build tag soak, as it needs Node and npm's registry.
 func runTypeScript(*testing.T, []block) {}

@@ -128,7 +128,7 @@ func (s *soak) supervise(t *testing.T) {
 			continue
 		}
 		with := s.Setup
-		with.Program = s.skewed // on all workers but one
+		with.Program = s.skewed // worker 1 has the right clock, the others are wrong by 2 s
 		with.Env = append(with.Env[:len(with.Env):len(with.Env)], fmt.Sprint("CLOCK_SKEW_SECONDS=", 2*(i-1)))
 		s.workers[i] = rig.Start(t, with, "serve", "--only", "worker")
 	}

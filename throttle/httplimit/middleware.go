@@ -33,9 +33,9 @@ type Options struct {
 	Report func(*http.Request, error)
 }
 
-// Middleware limits HTTP requests. key returns the user and the scopes for a request; the count
-// of a rate is at most throttle.MaxEntries. ID, Horizon and Report are ignored. Requests without
-// user or scopes pass.
+// Middleware limits HTTP requests. key returns the app, the user and the scopes for a request; the
+// count of a rate is at most throttle.MaxEntries. ID, Horizon and Report are ignored. Requests
+// without user or scopes pass.
 //
 // A request above a limit is answered with 429 (RFC 6585), Retry-After in whole seconds, rounded
 // up, and a problem document (RFC 9457) of the type quota-exceeded. The timeline does not record

@@ -55,8 +55,8 @@ func nameOf(r rune) string {
 	return fmt.Sprintf("a character that cannot be seen (U+%04X)", r)
 }
 
-// isBlank reports whether a character is invisible at the end of a name. It names Braille's blank,
-// a symbol for Unicode, and also finds Hangul's fillers, which are letters.
+// isBlank reports whether a character is invisible at the end of a name, also Braille's blank, for
+// Unicode a symbol, and Hangul's fillers, for Unicode letters.
 func isBlank(r rune) bool {
 	const braille = '\u2800'
 	return unicode.IsSpace(r) || r == braille || unicode.In(r, unicode.Zs, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)

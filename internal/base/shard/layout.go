@@ -59,7 +59,7 @@ func (l *Layout) Shards() Shards {
 const (
 	// checkWithin bounds the wait for the key.
 	checkWithin = 2 * time.Second
-	// checkAgain is how long the result of a check counts that did not find the numbers equal.
+	// checkAgain is how long a result counts if the numbers differ, or Redis did not answer.
 	checkAgain = 5 * time.Second
 )
 
