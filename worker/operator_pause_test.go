@@ -132,7 +132,7 @@ func TestLostPausesAndOverridesAreRecorded(t *testing.T) {
 	if loss.Pauses != 1 || loss.Overrides != 2 || loss.Notifications != 0 || time.Since(loss.At).Abs() > time.Minute {
 		t.Errorf("recorded is %+v", loss)
 	}
-	confirmed, err := r.control().ConfirmLoss(t.Context())
+	confirmed, err := r.control().ConfirmLoss(t.Context(), loss.At)
 	must(t, err)
 	if confirmed == nil || *confirmed != *loss {
 		t.Errorf("confirmed is %+v", confirmed)

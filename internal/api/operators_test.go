@@ -165,8 +165,10 @@ func TestLongLetterID(t *testing.T) {
 func TestConfirmLoss(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.do(http.StatusNotFound, operatorToken, "DELETE", "/v1/losses", "")
-	must(t, r.client.HSet(t.Context(), "pushpace:losses", "at", time.Now().UnixMilli(), "pauses:a", 1, "pauses:b", 2, "notifications:a", 7).Err())
+	at := time.UnixMilli(time.Now().UnixMilli()).UTC()
+	named := func(at time.Time) string { return "/v1/losses?at=" + at.Format(time.RFC3339Nano) }
+	r.do(http.StatusNotFound, operatorToken, "DELETE", named(at), "")
+	must(t, r.client.HSet(t.Context(), "pushpace:losses", "at", at.UnixMilli(), "pauses:a", 1, "pauses:b", 2, "notifications:a", 7).Err())
 	lost := func() (l *control.Loss) {
 		eventually.Holds(t, "the loss is read", func() bool {
 			var o operate.Overview
@@ -179,8 +181,14 @@ func TestConfirmLoss(t *testing.T) {
 	if l := lost(); l == nil || l.Pauses != 2 || l.Notifications != 7 {
 		t.Errorf("the overview has %+v", l)
 	}
-	r.do(http.StatusForbidden, viewerToken, "DELETE", "/v1/losses", "")
-	if l := into[control.Loss](r.do(http.StatusOK, operatorToken, "DELETE", "/v1/losses", "")); l.Pauses != 2 {
+	r.do(http.StatusForbidden, viewerToken, "DELETE", named(at), "")
+	for _, path := range []string{"/v1/losses", "/v1/losses?at=now"} {
+		r.do(http.StatusBadRequest, operatorToken, "DELETE", path, "")
+	}
+	if p := r.do(http.StatusConflict, operatorToken, "DELETE", named(at.Add(-time.Millisecond)), "").problem(t); p.Code != "more_lost" || lost() == nil {
+		t.Errorf("one that was shown before: %+v", p)
+	}
+	if l := into[control.Loss](r.do(http.StatusOK, operatorToken, "DELETE", named(at), "")); l.Pauses != 2 {
 		t.Errorf("confirmed is %+v", l)
 	}
 	if l := lost(); l != nil {

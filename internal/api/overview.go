@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/worker/control"
@@ -13,9 +14,13 @@ func (a *API) overview(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, o}, err
 }
 
-// confirmLoss ends the incident of a loss of data.
+// confirmLoss ends the incident of the loss of data that the overview had.
 func (a *API) confirmLoss(ctx context.Context, c *call) (reply, error) {
-	l, err := c.as.ConfirmLoss(ctx)
+	at, err := time.Parse(time.RFC3339Nano, c.query.Get("at"))
+	if err != nil {
+		return reply{}, badQuery("at", "the at of the overview's lost")
+	}
+	l, err := c.as.ConfirmLoss(ctx, at)
 	return reply{http.StatusOK, l}, err
 }
 

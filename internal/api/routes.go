@@ -82,7 +82,7 @@ var routes = []route{
 	{method: "DELETE", path: "/v1/pauses", action: operate.Resume, query: pauseQuery, handle: (*API).endPause},
 
 	{method: "GET", path: "/v1/overview", action: operate.Look, handle: (*API).overview},
-	{method: "DELETE", path: "/v1/losses", action: operate.ConfirmLoss, handle: (*API).confirmLoss},
+	{method: "DELETE", path: "/v1/losses", action: operate.ConfirmLoss, query: []string{"at"}, handle: (*API).confirmLoss},
 	{method: "GET", path: "/v1/throughput", action: operate.Look, query: []string{"range"}, handle: (*API).throughput},
 	{method: "GET", path: "/v1/workers", action: operate.Look, handle: (*API).workers},
 	{method: "GET", path: "/v1/actions", action: operate.Look, query: []string{"before", "limit"}, handle: (*API).actions},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -50,17 +51,23 @@ are true, and the exit status is 0.`,
 
 func newConfirmLoss() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "confirm-loss",
+		Use:   "confirm-loss --at INSTANT",
 		Short: "Confirm that Redis has lost data, which ends that incident",
 		Long: `confirm-loss ends the incident that overview shows after Redis came back empty,
 or without pauses, mutes or overrides before their end. It restores nothing: send
-the notifications again, and begin the pauses and set the limits again, first.`,
+the notifications again, and begin the pauses and set the limits again, first. If
+Redis has lost other data since, overview shows another --at, and nothing is confirmed.`,
 		Args: cobra.NoArgs,
 	}
+	text := cmd.Flags().String("at", "", "the `INSTANT` that overview shows with the loss")
 	asJSON := jsonFlag(cmd)
 	byFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
-		l, err := b.ConfirmLoss(ctx)
+		at, err := time.Parse(time.RFC3339Nano, *text)
+		if err != nil {
+			return misusedf("--at: want the instant that overview shows with the loss, such as 2026-08-01T12:00:00.123Z")
+		}
+		l, err := b.ConfirmLoss(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -87,7 +94,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 		fmt.Fprintf(out, "wrong: %s\n", s)
 	}
 	if o.Lost != nil {
-		fmt.Fprintln(out, "To confirm the loss: pushpace overview confirm-loss")
+		fmt.Fprintln(out, "To confirm the loss: pushpace overview confirm-loss --at "+o.Lost.At.Format(time.RFC3339Nano))
 	}
 	fmt.Fprintf(out, "%s\n", v.Answer)
 	for _, s := range v.Held {

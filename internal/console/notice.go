@@ -20,6 +20,7 @@ var notices = map[string]string{
 	"paused":            "Paused. The workers keep to it within a second.",
 	"resumed":           "%s ended. What was kept comes back within seconds.",
 	"loss-confirmed":    "The loss is confirmed.",
+	"more-lost":         "Nothing was confirmed: Redis has lost other data since.",
 	"signed-out":        "You have signed out.",
 	"limit-set":         "It is in force on every worker within a second.",
 	"limit-undone":      "The change is undone.",

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // An overviewView is the data of overview.html.
@@ -27,8 +29,8 @@ type overviewView struct {
 	States []string
 	// NotRead has the reason for each part that could not be read.
 	NotRead map[string]string
-	// Lost says that a loss of data awaits confirmation.
-	Lost bool
+	// Lost is the At of the loss of data that awaits confirmation; "" for none.
+	Lost string
 	// More is the number of workers not shown.
 	More int64
 	// Cluster says that the servers have shards.
@@ -74,10 +76,17 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "overview", title: "Overview", live: true, data: view}, nil
 }
 
-// confirmLoss confirms a loss of data, which ends its incident. A second confirmation changes
-// nothing.
+// confirmLoss confirms the loss of data that was shown, which ends its incident. A second
+// confirmation changes nothing.
 func (c *Console) confirmLoss(ctx context.Context, v *visit) (page, error) {
-	if _, err := v.as.ConfirmLoss(ctx); err != nil && !errors.Is(err, operate.ErrNoLoss) {
+	at, err := time.Parse(time.RFC3339Nano, v.form.Get("at"))
+	if err != nil {
+		return page{}, errBadForm
+	}
+	switch _, err = v.as.ConfirmLoss(ctx, at); {
+	case errors.Is(err, control.ErrMoreLost):
+		return page{to: Path + "?done=more-lost"}, nil
+	case err != nil && !errors.Is(err, control.ErrNoLoss):
 		return page{}, err
 	}
 	return page{to: Path + "?done=loss-confirmed"}, nil
@@ -85,8 +94,11 @@ func (c *Console) confirmLoss(ctx context.Context, v *visit) (page, error) {
 
 func viewOfOverview(o *operate.Overview, audit *inspect.Audit) overviewView {
 	view := overviewView{
-		Overview: words.OfOverview(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: words.Took(o.LateP99), NotRead: map[string]string{}, Lost: o.Lost != nil,
+		Overview: words.OfOverview(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: words.Took(o.LateP99), NotRead: map[string]string{},
 		Cluster: slices.ContainsFunc(o.Redis, func(n redisconn.Node) bool { return n.Shards != nil }),
+	}
+	if o.Lost != nil {
+		view.Lost = o.Lost.At.Format(time.RFC3339Nano)
 	}
 	for _, u := range o.Unread {
 		view.NotRead[string(u.Part)] = o.NotRead(u.Part)

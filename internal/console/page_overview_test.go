@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -50,12 +51,14 @@ func TestConfirmLoss(t *testing.T) {
 	r := newRig(t)
 	must(t, r.client.HSet(t.Context(), "pushpace:losses", "at", noon.UnixMilli(), "pauses:w", 1).Err())
 	contains(t, r.get(http.StatusOK, Path), "Redis has lost data: 1 pause, noticed", "Confirm the loss")
-	text := r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/losses", nil))
+	shown := func(at time.Time) url.Values { return url.Values{"at": {at.UTC().Format(time.RFC3339Nano)}} }
+	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/losses", shown(noon.Add(-time.Second)))), "Nothing was confirmed", "Redis has lost data: 1 pause")
+	text := r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/losses", shown(noon)))
 	contains(t, text, "The loss is confirmed.")
 	if strings.Contains(text, "lost data") {
 		t.Error("it is shown still")
 	}
-	r.post(http.StatusSeeOther, "/console/losses", nil) // by another page that was open
+	r.post(http.StatusSeeOther, "/console/losses", shown(noon)) // by another page that was open
 }
 
 // ofClass returns the texts of the elements with the class.

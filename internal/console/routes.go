@@ -38,7 +38,7 @@ func with(names []string, more ...string) []string { return append(slices.Clone(
 // routes are all requests that the console answers.
 var routes = []route{
 	{method: "GET", path: "/console/{$}", action: operate.Look, query: []string{"range", "done", "n"}, handle: (*Console).overviewPage},
-	{method: "POST", path: "/console/losses", action: operate.ConfirmLoss, handle: (*Console).confirmLoss},
+	{method: "POST", path: "/console/losses", action: operate.ConfirmLoss, form: []string{"at"}, handle: (*Console).confirmLoss},
 	{method: "GET", path: "/console/providers", action: operate.Look, query: []string{"of", "after"}, handle: (*Console).providersPage},
 
 	{method: "GET", path: actionsPath, action: operate.Look, query: []string{"before"}, handle: (*Console).actionsPage},

@@ -2,18 +2,15 @@ package operate
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// ErrNoLoss means that no loss of data is recorded.
-var ErrNoLoss = errors.New("no loss of data is recorded")
-
-// ConfirmLoss ends the incident of a loss of data, and returns the loss. It is of all apps
-// together. Its error may be ErrNoLoss.
-func (o *Operator) ConfirmLoss(ctx context.Context) (*control.Loss, error) {
+// ConfirmLoss ends the incident of the loss of data that was shown with this At, and returns the
+// loss. It is of all apps together. Its error may be control.ErrNoLoss or control.ErrMoreLost.
+func (o *Operator) ConfirmLoss(ctx context.Context, at time.Time) (*control.Loss, error) {
 	if err := o.may(ConfirmLoss); err != nil {
 		return nil, err
 	}
@@ -21,12 +18,9 @@ func (o *Operator) ConfirmLoss(ctx context.Context) (*control.Loss, error) {
 		return nil, err
 	}
 	defer o.s.overview.forget()
-	l, err := o.s.with.Control.ConfirmLoss(ctx)
-	switch {
-	case err != nil:
+	l, err := o.s.with.Control.ConfirmLoss(ctx, at)
+	if err != nil {
 		return nil, err
-	case l == nil:
-		return nil, ErrNoLoss
 	}
 	o.did(ctx, ConfirmLoss, auditlog.Entry{Count: 1})
 	return l, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -137,7 +138,7 @@ var tries = map[string]try{
 	"Workers":      {operate.Look, func(a asking) error { return errOf(a.Workers(a)) }, nil, false},
 	"Throughput":   {operate.Look, func(a asking) error { _, err := a.Throughput(a, operate.Hour); return err }, others, true},
 	"ConfirmLoss": {operate.ConfirmLoss, func(a asking) error {
-		if _, err := a.ConfirmLoss(a); !errors.Is(err, operate.ErrNoLoss) {
+		if _, err := a.ConfirmLoss(a, time.Now()); !errors.Is(err, control.ErrNoLoss) {
 			return err
 		}
 		return nil

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,72 +13,78 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
 // A Loss counts data that Redis lost: Redis came back empty, from an old snapshot, or as a replica that
 // lagged. The loss is recorded until an operator confirms it.
 type Loss struct {
-	At            time.Time `json:"at,omitzero"` // when a worker first noticed it, on Redis's clock
+	// At is when workers noticed its latest part, on Redis's clock. It names what is recorded: each
+	// change has another.
+	At            time.Time `json:"at,omitzero"`
 	Notifications int64     `json:"notifications"`
 	Pauses        int64     `json:"pauses"`
 	Overrides     int64     `json:"overrides"` // including mutes
 }
 
-// losses sums the losses that this process has noticed and not yet recorded in Redis.
+var (
+	// ErrNoLoss means that no loss of data is recorded.
+	ErrNoLoss = errors.New("no loss of data is recorded")
+	// ErrMoreLost means that the recorded loss is not the one to confirm.
+	ErrMoreLost = errors.New("other data was lost since")
+)
+
+// losses are those that this process has noticed and Redis has not recorded yet.
 type losses struct {
 	self string // identifies this process, as several processes notice the same loss
 
-	mu   sync.Mutex
-	some bool
+	mu    sync.Mutex
+	some  bool
+	whole time.Time // before the first of them
 	Loss
 }
 
 func newLosses() *losses { return &losses{self: rand.Text()[:8]} }
 
-// NoteLoss adds to the loss that RecordLosses records.
-func (c *Control) NoteLoss(l Loss) {
+// NoteLoss adds to the loss that RecordLosses records. whole is when this process last read the
+// data without a loss: a loss that was confirmed later is the same one, and stays confirmed.
+func (c *Control) NoteLoss(l Loss, whole time.Time) {
 	c.losses.mu.Lock()
 	defer c.losses.mu.Unlock()
+	if !c.losses.some || whole.Before(c.losses.whole) {
+		c.losses.whole = whole
+	}
 	c.losses.some = true
 	c.losses.Notifications += l.Notifications
 	c.losses.Pauses += l.Pauses
 	c.losses.Overrides += l.Overrides
 }
 
-// lossKey is where the loss is recorded:
-//
-//	PREFIX:losses   hash: at, in Unix ms; and notifications:PROCESS, pauses:PROCESS and
-//	                overrides:PROCESS, the counts by each process that noticed it
+// lossKey is where the loss is recorded: see loss.lua.
 func lossKey(prefix string) string { return cmp.Or(prefix, "pushpace") + ":losses" }
 
-// noteScript adds to a process's counts.
-// KEYS  losses
-// ARGV  process, and by pairs name, count
-var noteScript = redis.NewScript(`
-local now = redis.call('TIME')
-redis.call('HSETNX', KEYS[1], 'at', now[1] * 1000 + math.floor(now[2] / 1000))
-for i = 2, #ARGV, 2 do
-  redis.call('HINCRBY', KEYS[1], ARGV[i] .. ':' .. ARGV[1], ARGV[i + 1])
-end
-return 1
-`)
+//go:embed loss.lua
+var lossSource string
+
+var lossScript = redis.NewScript(lossSource)
+
+// confirmedFor is how late a process may notice a confirmed loss without recording it again.
+const confirmedFor = 24 * time.Hour
 
 // recordLoss records the losses that NoteLoss has added since the last call. After an error the
 // next call tries again; if only the reply was lost, the counts are then too high.
 func (c *Control) recordLoss(ctx context.Context) error {
 	l := c.losses
 	l.mu.Lock()
-	some, noted := l.some, l.Loss
+	some, noted, whole := l.some, l.Loss, l.whole
 	l.some, l.Loss = false, Loss{}
 	l.mu.Unlock()
 	if !some {
 		return nil
 	}
-	err := noteScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, l.self, "notifications", noted.Notifications, "pauses", noted.Pauses, "overrides", noted.Overrides).Err()
+	err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "note", l.self, time.Since(whole).Milliseconds()+1,
+		"notifications", noted.Notifications, "pauses", noted.Pauses, "overrides", noted.Overrides).Err()
 	if err != nil {
-		c.NoteLoss(noted)
+		c.NoteLoss(noted, whole)
 	}
 	return err
 }
@@ -90,20 +98,31 @@ func ReadLoss(ctx context.Context, client redis.UniversalClient, prefix string) 
 	return readLoss(fields), nil
 }
 
-// ConfirmLoss deletes the recorded loss and returns it, nil for none.
-func (c *Control) ConfirmLoss(ctx context.Context) (*Loss, error) {
-	pipe := c.client.TxPipeline()
-	fields := pipe.HGetAll(ctx, lossKey(c.records.Prefix()))
-	pipe.Del(ctx, lossKey(c.records.Prefix()))
-	if _, err := pipeline.Exec(ctx, pipe); err != nil {
+// ConfirmLoss confirms the recorded loss that has this At, and returns it. Its error may be
+// ErrNoLoss or ErrMoreLost. Processes that notice the same loss later do not record it again.
+func (c *Control) ConfirmLoss(ctx context.Context, at time.Time) (*Loss, error) {
+	reply, err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "confirm", at.UnixMilli(), confirmedFor.Milliseconds()).Slice()
+	if err != nil {
 		return nil, fmt.Errorf("confirm the recorded loss: %w", err)
 	}
-	return readLoss(fields.Val()), nil
+	if len(reply) == 0 {
+		return nil, ErrNoLoss
+	}
+	if reply[0] != int64(1) {
+		return nil, ErrMoreLost
+	}
+	fields := map[string]string{}
+	for i := 1; i+1 < len(reply); i += 2 {
+		name, _ := reply[i].(string)
+		fields[name], _ = reply[i+1].(string)
+	}
+	return readLoss(fields), nil
 }
 
-// readLoss takes the highest count of each kind over the processes, as all notice the same loss.
+// readLoss takes the highest count of each kind, as all workers notice the same loss. It returns
+// nil if none is unconfirmed.
 func readLoss(fields map[string]string) *Loss {
-	if len(fields) == 0 {
+	if fields["at"] == "" {
 		return nil
 	}
 	l := new(Loss)

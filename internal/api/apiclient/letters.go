@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
@@ -93,10 +94,10 @@ func (c *Client) Overview(ctx context.Context) (*operate.Overview, error) {
 	return o, err
 }
 
-// ConfirmLoss ends the incident of a loss of data, and returns the loss. Its error may be
-// operate.ErrNoLoss.
-func (c *Client) ConfirmLoss(ctx context.Context) (l control.Loss, err error) {
-	err = c.call(ctx, http.MethodDelete, "/v1/losses", nil, &l)
+// ConfirmLoss ends the incident of the loss of data that was shown with this At, and returns the
+// loss. Its error may be control.ErrNoLoss or control.ErrMoreLost.
+func (c *Client) ConfirmLoss(ctx context.Context, at time.Time) (l control.Loss, err error) {
+	err = c.call(ctx, http.MethodDelete, "/v1/losses?at="+url.QueryEscape(at.Format(time.RFC3339Nano)), nil, &l)
 	return l, err
 }
 

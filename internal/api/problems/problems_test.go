@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -68,7 +69,7 @@ func TestTableReadsBothWays(t *testing.T) {
 	for _, err := range []error{
 		push.ErrUnknownID, push.ErrConflict, push.ErrUnderWay, push.ErrStillThere, push.ErrEnded, &store.EndedError{State: push.Expired}, &push.CarriesError{Others: 3},
 		&push.AmbiguousError{Choices: []push.Ref{{ID: "one", App: "shop", User: "ada"}, {ID: "one"}}}, store.ErrNoLetter,
-		operate.ErrNoOverride, operate.ErrNoPause, operate.ErrNoChange, operate.ErrNoUndo, operate.ErrNoLoss, operate.ErrPreviewBusy,
+		operate.ErrNoOverride, operate.ErrNoPause, operate.ErrNoChange, operate.ErrNoUndo, control.ErrNoLoss, control.ErrMoreLost, operate.ErrPreviewBusy,
 		limits.ErrTooManyOverrides, limits.ErrConflict, pause.ErrTooMany, pause.ErrOver,
 	} {
 		answer, fault := json.Marshal(Of(fmt.Errorf("somewhere: %w", err)))

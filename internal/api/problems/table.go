@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -89,7 +90,8 @@ var table = []entry{
 	{code: "overtaken", err: limits.ErrConflict, status: conflict, title: "It has changed since", detail: "Another change of these limits came after this one. Nothing was changed: the log says what is there now."},
 	{code: "no_change", err: operate.ErrNoChange, status: notFound, title: "There is no such change", detail: "It is none of those that are kept."},
 	{code: "no_undo", err: operate.ErrNoUndo, status: conflict, title: "Nothing to undo", detail: "What was there before has ended."},
-	{code: "no_loss", err: operate.ErrNoLoss, status: notFound, title: "No loss is recorded"},
+	{code: "no_loss", err: control.ErrNoLoss, status: notFound, title: "No loss is recorded"},
+	{code: "more_lost", err: control.ErrMoreLost, status: conflict, title: "Other data is lost", detail: "Redis has lost other data since: the overview counts it. Nothing was confirmed."},
 	{code: "no_pause", err: operate.ErrNoPause, status: notFound, title: "There is no such pause"},
 	{code: "too_many_pauses", err: pause.ErrTooMany, status: conflict, title: "Too many pauses", detail: "There are too many pauses: end some of them first."},
 	{code: "pause_over", err: pause.ErrOver, status: badRequest, title: "It would be over already", detail: "The end has passed. Nothing was changed.",
