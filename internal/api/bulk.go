@@ -53,6 +53,7 @@ func readRefs(c *call, valid func(id string) bool) ([]push.Ref, error) {
 type done struct {
 	push.Ref                   // as it was named
 	Outcome  operate.Outcome   `json:"outcome"`
+	Code     string            `json:"code,omitempty"`    // the problem's
 	Detail   string            `json:"detail,omitempty"`  // why it failed
 	Choices  []problems.Choice `json:"choices,omitempty"` // where it is ambiguous
 }
@@ -64,11 +65,12 @@ func each(refs []push.Ref, errs []error) reply {
 	}{make([]done, len(refs))}
 	for i, err := range errs {
 		one := done{Ref: refs[i], Outcome: operate.OutcomeOf(err)}
-		switch one.Outcome {
-		case operate.Failed:
-			one.Detail = problems.Of(err).Detail
-		case operate.Ambiguous:
-			one.Choices = problems.Of(err).Choices
+		if err != nil {
+			p := problems.Of(err)
+			one.Code, one.Choices = p.Code, p.Choices
+			if one.Outcome == operate.Failed {
+				one.Detail = p.Detail
+			}
 		}
 		answer.Results[i] = one
 	}

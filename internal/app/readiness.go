@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -67,11 +66,8 @@ func (s *System) inTrouble(context.Context) string {
 	}
 	var all []string
 	for _, r := range w.Routes() {
-		switch name := string(r.Platform) + " of " + r.App; {
-		case r.Pause != "":
-			all = append(all, name+" is paused: "+cmp.Or(words.Share(r.Trouble.Failures, r.Trouble.Answers, string(r.Pause)), string(r.Pause)))
-		case r.Trouble.Reason != "":
-			all = append(all, name+" is in trouble since "+r.Trouble.Since.Format(time.TimeOnly)+": "+cmp.Or(words.Share(r.Trouble.Failures, r.Trouble.Answers, string(r.Trouble.Reason)), string(r.Trouble.Reason)))
+		if closed := words.Route(&r, time.Now()); closed != nil {
+			all = append(all, closed.String())
 		}
 	}
 	return strings.Join(all, "; ")

@@ -114,12 +114,3 @@ func SayPauses(all []pause.Pause) string {
 	}
 	return strings.Join(parts, ", ") + "."
 }
-
-// Share says how many of a provider's answers fail: "205 of 210 answers are
-// TooManyRequests"; "" where none is known.
-func Share(failures, answers int, reason string) string {
-	if failures == 0 || answers == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d answers are %s", failures, answers, Printable(reason))
-}

@@ -78,6 +78,15 @@ func OfProvider(o *operate.Overview, p *operate.Provider) Provider {
 	return v
 }
 
+// Route says why a worker sends nothing to the provider, as Pause does; nil if it is open.
+func Route(s *route.Status, now time.Time) Sentence {
+	closed := closing(&operate.Provider{App: s.App, Platform: s.Platform, Trouble: s.Trouble, Pause: s.Pause, Until: s.Until})
+	if closed == nil {
+		return nil
+	}
+	return Pause(closed, now)
+}
+
 // closing is the pause, or the trouble, for which the workers send nothing to the provider; nil
 // for none.
 func closing(p *operate.Provider) *pause.Pause {

@@ -10,7 +10,6 @@ import (
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -51,39 +50,40 @@ func (c *Client) Queued(ctx context.Context, s inspect.Selection, f func(inspect
 // CancelEach cancels notifications, and returns each result: nil, or an error of
 // control.Control.Cancel.
 func (c *Client) CancelEach(ctx context.Context, refs []push.Ref) []error {
-	return c.each(ctx, "/v1/cancellations", refs, push.ErrUnknownID, push.ErrUnderWay)
+	return c.each(ctx, "/v1/cancellations", refs)
 }
 
 // RequeueEach requeues dead letters, and returns each result.
 func (c *Client) RequeueEach(ctx context.Context, refs []push.Ref) []error {
-	return c.each(ctx, "/v1/requeues", refs, store.ErrNoLetter, push.ErrStillThere)
+	return c.each(ctx, "/v1/requeues", refs)
 }
 
 // PurgeEach deletes dead letters, and returns each result.
 func (c *Client) PurgeEach(ctx context.Context, refs []push.Ref) []error {
-	return c.each(ctx, "/v1/purges", refs, store.ErrNoLetter, push.ErrStillThere)
+	return c.each(ctx, "/v1/purges", refs)
 }
 
-func (c *Client) each(ctx context.Context, path string, refs []push.Ref, unknown, underWay error) []error {
+func (c *Client) each(ctx context.Context, path string, refs []push.Ref) []error {
 	errs := make([]error, 0, len(refs))
 	for some := range slices.Chunk(refs, operate.MostIDs) {
-		errs = append(errs, c.eachOf(ctx, path, some, unknown, underWay)...)
+		errs = append(errs, c.eachOf(ctx, path, some)...)
 	}
 	return errs
 }
 
 // eachOf is each in one request, or in more where that is too large for the API.
-func (c *Client) eachOf(ctx context.Context, path string, refs []push.Ref, unknown, underWay error) []error {
+func (c *Client) eachOf(ctx context.Context, path string, refs []push.Ref) []error {
 	var answer struct {
 		Results []struct {
 			Outcome operate.Outcome   `json:"outcome"`
+			Code    string            `json:"code"`
 			Detail  string            `json:"detail"`
 			Choices []problems.Choice `json:"choices"`
 		} `json:"results"`
 	}
 	err := c.call(ctx, http.MethodPost, path, map[string][]push.Ref{"ids": refs}, &answer)
 	if half := len(refs) / 2; half > 0 && is(err, http.StatusRequestEntityTooLarge) {
-		return append(c.eachOf(ctx, path, refs[:half], unknown, underWay), c.eachOf(ctx, path, refs[half:], unknown, underWay)...)
+		return append(c.eachOf(ctx, path, refs[:half]), c.eachOf(ctx, path, refs[half:])...)
 	}
 	errs := make([]error, len(refs))
 	for i := range refs {
@@ -96,15 +96,16 @@ func (c *Client) eachOf(ctx context.Context, path string, refs []push.Ref, unkno
 			continue
 		}
 		one := answer.Results[i]
-		failed := c.failedOne(http.StatusServiceUnavailable, one.Detail, nil)
-		became, known := map[operate.Outcome]error{operate.Done: nil, operate.Unknown: unknown, operate.Ended: push.ErrEnded, operate.UnderWay: underWay, operate.Failed: failed}[one.Outcome]
-		switch {
-		case one.Outcome == operate.Ambiguous && len(one.Choices) > 0:
-			became = problems.Several(refs[i].ID, one.Choices)
-		case !known:
-			became = c.strange(http.StatusOK)
+		switch one.Outcome {
+		case operate.Done:
+		case operate.Failed:
+			errs[i] = c.failedOne(http.StatusServiceUnavailable, one.Detail, nil)
+		default:
+			p := problems.Problem{Code: one.Code, Choices: one.Choices}
+			if errs[i] = p.Known(refs[i].ID); operate.OutcomeOf(errs[i]) != one.Outcome {
+				errs[i] = c.strange(http.StatusOK)
+			}
 		}
-		errs[i] = became
 	}
 	return errs
 }

@@ -208,8 +208,8 @@ func TestTLS(t *testing.T) {
 func TestOutcomesOfSeveral(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown"},{"outcome":"postponed"},{},{"outcome":"failed","detail":"Redis does not answer."},
-			{"outcome":"ambiguous"},{"outcome":"ambiguous","choices":[{"app":"shop","user":"ada"},{"app":"","user":""}]}]}`)
+		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown","code":"unknown_id"},{"outcome":"postponed","code":"ended"},{},{"outcome":"failed","detail":"Redis does not answer."},
+			{"outcome":"ambiguous"},{"outcome":"ambiguous","code":"ambiguous_id","choices":[{"app":"shop","user":"ada"},{"app":"","user":""}]}]}`)
 	})
 	errs := c.CancelEach(t.Context(), []push.Ref{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}, {ID: "f"}, {ID: "g"}, {ID: "h"}})
 	if len(errs) != 8 || errs[0] != nil || !errors.Is(errs[1], push.ErrUnknownID) {
@@ -308,7 +308,10 @@ func TestLargeCancellationIsSplit(t *testing.T) {
 		}
 		results := make([]map[string]string, len(body.IDs))
 		for i, ref := range body.IDs {
-			results[i] = map[string]string{"outcome": ref.ID}
+			results[i] = map[string]string{"outcome": ref.ID, "code": ref.ID}
+			if ref.ID == "unknown" {
+				results[i]["code"] = "unknown_id"
+			}
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
 	})
