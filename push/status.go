@@ -158,20 +158,17 @@ func (p *Producer) Cancel(ctx context.Context, id string) error {
 
 // CancelOf is Cancel by a Ref.
 func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
-	return p.cancel(ctx, ref, false)
+	return p.CancelWithOthers(ctx, ref, 0)
 }
 
-// CancelWithOthers is CancelOf, and also cancels a notification with a push that carries other
-// notifications. They are then not sent either.
-func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref) error {
-	return p.cancel(ctx, ref, true)
-}
-
-func (p *Producer) cancel(ctx context.Context, ref Ref, others bool) error {
+// CancelWithOthers is CancelOf for a notification that carries at most so many others of its
+// digest, too. The others are then not sent either. Others may join until the call: if there are
+// more by then, nothing is cancelled, and the *CarriesError counts them.
+func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref, others int) error {
 	var taken *store.Taken
 	at, err := p.records.Find(ctx, ref)
 	if err == nil {
-		taken, err = at.Take(ctx, ref, store.TakeOptions{State: Cancelled, Read: Contents, Carriers: others})
+		taken, err = at.Take(ctx, ref, store.TakeOptions{State: Cancelled, Read: Contents, Others: others})
 	}
 	if ended := new(store.EndedError); errors.As(err, &ended) {
 		err = &EndedError{ended.State}

@@ -67,8 +67,8 @@ func (w *Withdrawn) Count(done store.Withdrawn) {
 	}
 }
 
-// Withdraw ends a user's waiting notifications of the group, because the user has read them elsewhere. It
-// ends each as CancelWithOthers does. After an error some notifications may have ended; calling Withdraw
+// Withdraw ends a user's waiting notifications of the group, because the user has read them
+// elsewhere. It ends each as CancelWithOthers does, with all others. After an error some may have ended; calling it
 // again is safe.
 func (p *Producer) Withdraw(ctx context.Context, app, user string, g Group) (w Withdrawn, err error) {
 	if err := g.Validate(); err != nil {
@@ -77,8 +77,8 @@ func (p *Producer) Withdraw(ctx context.Context, app, user string, g Group) (w W
 	at, err := p.records.Of(ctx, app, user)
 	for after, more := "", true; more && err == nil; more = after != "" {
 		var done store.Withdrawn
-		done, err = at.Withdraw(ctx, app, user, after, g.Has, store.TakeOptions{State: Cancelled, Read: Contents, Carriers: true})
-		_ = store.LeaveToWorkers(ctx, done.Taken) // if it fails, the slots are free a little later
+		done, err = at.Withdraw(ctx, app, user, after, g.Has, store.TakeOptions{State: Cancelled, Read: Contents, Others: store.AllOthers})
+		_ = store.LeaveToWorkers(ctx, done.Taken) // else it takes a little longer
 		w.Count(done)
 		after = done.Next
 	}

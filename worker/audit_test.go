@@ -30,7 +30,7 @@ func TestAuditIsBalancedDuringChanges(t *testing.T) {
 						t.Error(err)
 					}
 					if p == 3 {
-						if err := r.control().Cancel(t.Context(), push.Ref{ID: n.ID}); err != nil {
+						if err := r.cancel(push.Ref{ID: n.ID}); err != nil {
 							t.Error(err)
 						}
 					}

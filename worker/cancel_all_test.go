@@ -86,7 +86,7 @@ func TestCancelAllOfUserIsOneCall(t *testing.T) {
 	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
 	counted, scripts := r.counted(client)
 	before := r.seen.deferrals()
-	errs := counted.CancelAll(t.Context(), append(slices.Clone(refs), push.Ref{ID: "stuck", App: "shop", User: "u2"}))
+	_, errs := counted.CancelAll(t.Context(), append(slices.Clone(refs), push.Ref{ID: "stuck", App: "shop", User: "u2"}))
 	if ran := scripts.Load(); ran > 15 {
 		t.Errorf("it took %d scripts", ran)
 	}
@@ -119,7 +119,9 @@ func TestSingleCancelTakesTwoScripts(t *testing.T) {
 	counted, scripts := r.counted(client)
 	began := time.Now()
 	for _, ref := range refs[:many] {
-		must(t, counted.Cancel(t.Context(), ref))
+		if _, err := counted.Cancel(t.Context(), ref, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ran, most := scripts.Load(), int64(2*many+8*(2+int(time.Since(began)/time.Second)))
 	if ran > most {
@@ -171,7 +173,8 @@ func TestCancelAllReschedulesOtherJobsOnce(t *testing.T) {
 	stop()
 	counting := &placings{Planner: r.limiter}
 	c := control.New(r.client, r.records, counting, r.options.Limits)
-	for i, err := range c.CancelAll(t.Context(), refs) {
+	_, errs := c.CancelAll(t.Context(), refs)
+	for i, err := range errs {
 		if err != nil {
 			t.Errorf("%s: %v", refs[i].ID, err)
 		}

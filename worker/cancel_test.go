@@ -119,7 +119,8 @@ func TestInterruptedCancelLeavesNoSlot(t *testing.T) {
 			return []error{push.NewProducer(own, "", 0).CancelOf(t.Context(), refs[0])}
 		},
 		"operator": func(own redis.UniversalClient, refs []push.Ref) []error {
-			return r.controlOn(own).CancelAll(t.Context(), refs)
+			_, errs := r.controlOn(own).CancelAll(t.Context(), refs)
+			return errs
 		},
 		"producer of a group": func(own redis.UniversalClient, refs []push.Ref) []error {
 			_, err := push.NewProducer(own, "", 0).Withdraw(t.Context(), refs[0].App, refs[0].User, push.Group{Category: "a"})

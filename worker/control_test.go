@@ -39,6 +39,12 @@ func (r *rig) control() *control.Control {
 	return r.rests(control.New(r.client, r.records, r.limiter, r.options.Limits))
 }
 
+// cancel cancels a notification that carries no others.
+func (r *rig) cancel(ref push.Ref) error {
+	_, err := r.control().Cancel(r.t.Context(), ref, 0)
+	return err
+}
+
 // rests makes the test's end wait for the control's delayed work.
 func (r *rig) rests(c *control.Control) *control.Control {
 	r.t.Cleanup(func() { c.Rest(context.Background()) })
@@ -53,7 +59,7 @@ func TestCancelShortlyBeforeSlotSucceeds(t *testing.T) {
 	r.settled(1)
 	r.enqueue(to("unwanted"))
 	r.deferred("unwanted")
-	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "unwanted"}))
+	must(t, r.cancel(push.Ref{ID: "unwanted"}))
 	r.enqueue(to("next"))
 	if counts := r.settled(3); counts.Ended[push.Cancelled] != 1 || counts.Ended[push.Delivered] != 2 || len(r.pushed("unwanted")) != 0 {
 		t.Errorf("counts %+v", counts)

@@ -47,7 +47,7 @@ func TestEndAfterCrashIsAmbiguous(t *testing.T) {
 		},
 		"cancelled": {
 			then: func(t *testing.T, r *rig, n *push.Notification) {
-				must(t, r.control().Cancel(t.Context(), push.Ref{ID: n.ID}))
+				must(t, r.cancel(push.Ref{ID: n.ID}))
 			},
 			state: push.Cancelled,
 		},
@@ -153,7 +153,7 @@ func TestRequeuedLetterStaysAmbiguous(t *testing.T) {
 	if record := r.record("used"); record.Attempts != 0 || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
 		t.Errorf("record %+v", record)
 	}
-	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "used"}))
+	must(t, r.cancel(push.Ref{ID: "used"}))
 	if record := r.record("used"); record.State != push.Cancelled || !record.Outcomes[0].Ambiguous || r.slots() != 1 {
 		t.Errorf("record %+v, %d slots", record, r.slots())
 	}
@@ -168,7 +168,7 @@ func TestPushCutByShutdownIsAmbiguous(t *testing.T) {
 	r.enqueue(to("cut-off"))
 	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
 	stop()
-	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cut-off"}))
+	must(t, r.cancel(push.Ref{ID: "cut-off"}))
 	if record := r.record("cut-off"); record.State != push.Cancelled || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
 		t.Errorf("record %+v", record)
 	}

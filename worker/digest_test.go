@@ -157,13 +157,16 @@ func TestCancelOfCarrierNeedsConfirmation(t *testing.T) {
 	if err := r.producer.Cancel(t.Context(), "carrier"); !errors.As(err, &carries) || carries.Others != 2 {
 		t.Errorf("a producer cancels it: %v", err)
 	}
-	if err := r.control().Cancel(t.Context(), ref); !errors.As(err, &carries) {
+	if err := r.cancel(ref); !errors.As(err, &carries) {
 		t.Errorf("an operator cancels it: %v", err)
+	}
+	if err := r.producer.CancelWithOthers(t.Context(), ref, 1); !errors.As(err, &carries) || carries.Others != 2 {
+		t.Errorf("it is cancelled with one of its two others: %v", err)
 	}
 	if err := r.producer.Cancel(t.Context(), "one"); !errors.Is(err, push.ErrEnded) {
 		t.Errorf("one that has joined is cancelled: %v", err)
 	}
-	must(t, r.control().CancelWithOthers(t.Context(), ref))
+	must(t, r.producer.CancelWithOthers(t.Context(), ref, 2))
 	r.enqueue(like("next"))
 	r.deferred("next")
 	r.joins(like("three"), "next")

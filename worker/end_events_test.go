@@ -67,7 +67,7 @@ func TestEachEndIsCountedOnce(t *testing.T) {
 		r.enqueue(n)
 	}
 	must(t, r.producer.Cancel(t.Context(), "by a producer"))
-	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "by an operator"}))
+	must(t, r.cancel(push.Ref{ID: "by an operator"}))
 	r.enqueue(collapsing("older", ""))
 	r.deferred("older")
 	r.enqueue(collapsing("newer", ""))

@@ -69,7 +69,7 @@ func TestOutcomesReachWebhook(t *testing.T) {
 	r.deferred("cancelled")
 	r.deferred("superseded")
 	r.enqueue(collapsing("newer", ""))
-	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cancelled"}))
+	must(t, r.cancel(push.Ref{ID: "cancelled"}))
 	unknown := to("rejected")
 	unknown.App = "unknown"
 	r.enqueue(unknown)

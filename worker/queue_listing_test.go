@@ -61,7 +61,7 @@ func TestQueuedPagesMissNothingDuringCancels(t *testing.T) {
 			delete(stay, q.ID)
 			if i%2 == 0 && taken < 200 {
 				taken++
-				must(t, r.control().Cancel(t.Context(), push.Ref{ID: q.ID}))
+				must(t, r.cancel(push.Ref{ID: q.ID}))
 			}
 		}
 		if cursor = page.Next; cursor == "" {
@@ -106,8 +106,8 @@ func TestUnreadableJobsAreListed(t *testing.T) {
 	if shares := r.shares(10); shares[inspect.ForWorker].Count != 2 || shares[inspect.ForSchedule].Count != 2 {
 		t.Errorf("%+v", shares)
 	}
-	if err := r.control().Cancel(t.Context(), push.Ref{ID: "typed"}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if err := r.cancel(push.Ref{ID: "typed"}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("cancel what cannot be read: %v", err)
 	}
-	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "scheduled"}))
+	must(t, r.cancel(push.Ref{ID: "scheduled"}))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/names"
@@ -68,15 +69,14 @@ func (a *API) status(ctx context.Context, c *call) (reply, error) {
 
 // cancel ends a notification that waits.
 func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
-	others, err := flag(c.query, digest)
-	if err != nil {
-		return reply{}, err
+	others := 0
+	if text := c.query.Get(digest); text != "" {
+		var err error
+		if others, err = strconv.Atoi(text); err != nil || others < 1 {
+			return reply{}, badQuery(digest, "the number of others in its digest that may end with it")
+		}
 	}
-	end := c.as.Cancel
-	if others {
-		end = c.as.CancelWithOthers
-	}
-	if err := end(ctx, c.ref()); err != nil {
+	if err := c.as.Cancel(ctx, c.ref(), others); err != nil {
 		return reply{}, err
 	}
 	return a.status(ctx, c)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
@@ -204,16 +205,19 @@ func TestStatusAndCancel(t *testing.T) {
 	}
 }
 
-// A digest's carrier is cancelled only with digest=true; a member's status names the carrier.
+// A digest's carrier is cancelled only with the number of the others in its digest; a member's status names the carrier.
 func TestCancelCarrier(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	at := storetest.At(r.t, r.options.Records, "one")
-	for _, id := range []string{"one", "two"} {
+	join := func(id string) {
+		t.Helper()
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification(id, "ada"), "{", `{"digest":{"key":"k"},`, 1))
 		joiner := &store.Joiner{App: "shop", User: "ada", Key: "k", Job: &store.Job{ID: id, Queue: push.Default.Queue()}, JSON: []byte("{}"), Most: 100}
 		must(t, second(at.Digest(t.Context(), store.WaitInDigest, joiner)))
 	}
+	join("one")
+	join("two")
 	p := r.do(http.StatusConflict, producerToken, "DELETE", "/v1/notifications/one", "").problem(t)
 	if p.Carries != 1 || !strings.Contains(p.Detail, "carries 1 other") {
 		t.Errorf("%+v", p)
@@ -222,10 +226,26 @@ func TestCancelCarrier(t *testing.T) {
 	if status.State != push.Digested || status.Into != "one" {
 		t.Errorf("%+v", status)
 	}
-	r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications/one?digest=no", "")
-	status = into[inspect.Status](r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/one?digest=true", ""))
-	if status.State != push.Cancelled || status.Carried != 1 {
+	for _, text := range []string{"no", "true", "0", "-1", "1.5"} {
+		r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications/one?digest="+text, "")
+	}
+	join("three") // between the refusal and the confirmation
+	if p := r.do(http.StatusConflict, operatorToken, "DELETE", "/v1/notifications/one?digest=1", "").problem(t); p.Carries != 2 {
+		t.Errorf("another has joined: %+v", p)
+	}
+	status = into[inspect.Status](r.do(http.StatusOK, operatorToken, "DELETE", "/v1/notifications/one?digest=2", ""))
+	if status.State != push.Cancelled || status.Carried != 2 {
 		t.Errorf("%+v", status)
+	}
+	var page struct{ Actions []auditlog.Entry }
+	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions", "").into(t, &page); len(page.Actions) != 1 || page.Actions[0].Count != 3 {
+		t.Errorf("3 have ended: %+v", page)
+	}
+	join("four")
+	join("five")
+	r.do(http.StatusOK, operatorToken, "POST", "/v1/cancellations", `{"ids":["four"]}`)
+	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions", "").into(t, &page); len(page.Actions) != 2 || page.Actions[0].Count != 2 {
+		t.Errorf("2 more have ended: %+v", page)
 	}
 }
 

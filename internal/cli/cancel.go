@@ -24,7 +24,8 @@ Without an ID, with --app, --user and one of --thread, --collapse-key, --categor
 digests: the user has read them elsewhere. With --all it ends every waiting notification
 that matches all given flags. It counts them first and asks on the terminal, or continues
 if there are at most --expect. With an ID, --app and --user choose the notification if several
-users have this ID. --digest also ends a digest's carrier with its members; --all always does. Notifications that move during the count may be
+users have this ID. A digest's carrier needs --digest with the number of its others, which
+end with it; --all includes carriers. Notifications that move during the count may be
 missed: pause first, and check with pushpace waiting, which takes the same flags. The
 command may be interrupted and repeated.`,
 		Example: `  pushpace cancel order-4711-shipped
@@ -32,7 +33,7 @@ command may be interrupted and repeated.`,
   pushpace pause --category marketing && pushpace cancel --all --category marketing`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	others := cmd.Flags().Bool("digest", false, "also end a notification whose push is a digest of others, with those others")
+	others := cmd.Flags().Int("digest", 0, "also end a notification whose push is a digest of at most so `MANY` others, with those others")
 	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
 	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
 	group := &push.Group{}
@@ -45,8 +46,10 @@ command may be interrupted and repeated.`,
 		switch {
 		case ofGroup && (*all || len(args) > 0):
 			return misusedf("--thread and --digest-key select all matching notifications of a user: give them with neither an ID nor --all")
-		case *all && *others:
-			return misusedf("--digest is for an ID: --all ends what carries others too")
+		case *others < 0:
+			return misusedf("--digest: want 1 or more")
+		case *all && *others > 0:
+			return misusedf("--digest is for an ID: --all includes carriers")
 		case *all && len(args) > 0:
 			return misusedf("--all: an ID names one; give one or the other")
 		case *all:
@@ -55,7 +58,7 @@ command may be interrupted and repeated.`,
 			return misusedf("--expect and --for need --all")
 		case len(args) == 0:
 			group.Category, group.CollapseKey = selection.Category, selection.CollapseKey
-			if group.Validate() != nil || selection.App == "" || selection.User == "" || *others {
+			if group.Validate() != nil || selection.App == "" || selection.User == "" || *others > 0 {
 				return misusedf("want an ID, or --app, --user and one of --thread, --collapse-key, --category and --digest-key, or --all")
 			}
 			return withdraw(ctx, b, selection.App, selection.User, *group, out, *asJSON)
@@ -66,15 +69,11 @@ command may be interrupted and repeated.`,
 	})
 }
 
-func cancelOne(ctx context.Context, b *apiclient.Client, ref push.Ref, others bool, out io.Writer, asJSON bool) error {
+func cancelOne(ctx context.Context, b *apiclient.Client, ref push.Ref, others int, out io.Writer, asJSON bool) error {
 	id := ref.ID
-	end := b.Cancel
-	if others {
-		end = b.CancelWithOthers
-	}
-	err := end(ctx, ref)
+	err := b.Cancel(ctx, ref, others)
 	if carries := new(push.CarriesError); errors.As(err, &carries) {
-		return fmt.Errorf("%s: %w; --digest ends all", id, err)
+		return fmt.Errorf("%s: %w; --digest %d ends all", id, err, carries.Others)
 	}
 	if errors.Is(err, push.ErrUnderWay) {
 		return fmt.Errorf("%s: %w; look again in a moment", id, err)

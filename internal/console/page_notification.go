@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -195,22 +196,26 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 	case status.State.Ended():
 		return page{}, push.ErrEnded
 	}
-	n := 1 + status.Carried
-	if !v.expects(n) {
+	ask := func(carried int) page {
+		n := 1 + carried
 		sentences := []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."}
-		if status.Carried > 0 {
-			sentences = append(sentences, "Its push is a digest of "+words.Counted(status.Carried, "other, which ends", "others, which end")+" with it.")
+		if carried > 0 {
+			sentences = append(sentences, "Its push is a digest of "+words.Counted(carried, "other, which ends", "others, which end")+" with it.")
 		}
 		return confirm(v, "Cancel a notification", confirmation{
 			Sentences: sentences, Facts: texts("ID", ref.ID, "App", status.App, "User", status.User, "Category", status.Category),
 			Expect: n, Button: "Cancel notification", Back: back,
-		}), nil
+		})
 	}
-	end := v.as.Cancel
-	if status.Carried > 0 {
-		end = v.as.CancelWithOthers
+	n := 1 + status.Carried
+	if !v.expects(n) {
+		return ask(status.Carried), nil
 	}
-	if err := end(ctx, ref); err != nil {
+	err = v.as.Cancel(ctx, ref, status.Carried)
+	if carries := new(push.CarriesError); errors.As(err, &carries) { // others have joined meanwhile
+		return ask(carries.Others), nil
+	}
+	if err != nil {
 		return page{}, err
 	}
 	return page{to: address(back, field{"done", "cancelled"}, field{"n", strconv.Itoa(n)})}, nil

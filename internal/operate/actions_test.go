@@ -106,9 +106,9 @@ func TestEachActionAddsOneEntry(t *testing.T) {
 		leaves("a pause's end", errOf(root.Resume(ctx, resumed)), one(auditlog.Resume, shopResumed))
 		leaves("its second end", errOf(root.Resume(ctx, resumed)), nil)
 
-		leaves("a cancellation", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), &auditlog.Entry{Action: auditlog.Cancel, Level: shop, ID: "shop-cancelled", Count: 1})
-		leaves("a producer's", s.As(operate.Principal{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"}), nil)
-		leaves("of one that has ended", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), nil)
+		leaves("a cancellation", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}, 0), &auditlog.Entry{Action: auditlog.Cancel, Level: shop, ID: "shop-cancelled", Count: 1})
+		leaves("a producer's", s.As(operate.Principal{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"}, 0), nil)
+		leaves("of one that has ended", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}, 0), nil)
 		leaves("several", cmpOr(root.CancelEach(ctx, refs("shop-each", "none", "secret-app-each"))...), &auditlog.Entry{Action: auditlog.Cancel, Apps: []string{operatetest.Other, operatetest.Own}, Count: 2})
 		leaves("several, of which one is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...),
 			&auditlog.Entry{Action: auditlog.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1})

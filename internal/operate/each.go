@@ -19,8 +19,8 @@ const (
 
 // each calls do for each ref, if the principal may take the action, and returns the errors.
 func (o *Operator) each(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, push.Ref) error) []error {
-	return o.eachBatch(ctx, a, refs, func(ctx context.Context, refs []push.Ref) []error {
-		return inParallel(len(refs), func(i int) error { return do(ctx, refs[i]) })
+	return o.eachBatch(ctx, a, refs, func(ctx context.Context, refs []push.Ref) ([]error, int) {
+		return inParallel(len(refs), func(i int) error { return do(ctx, refs[i]) }), 0
 	})
 }
 
@@ -39,12 +39,13 @@ func inParallel(n int, do func(i int) error) []error {
 	return errs
 }
 
-// eachBatch is each with one call for all refs.
-func (o *Operator) eachBatch(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, []push.Ref) []error) []error {
+// eachBatch is each with one call for all refs, which also returns with how many others it was
+// done.
+func (o *Operator) eachBatch(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, []push.Ref) (errs []error, others int)) []error {
 	if err := o.may(a); err != nil {
 		return slices.Repeat([]error{err}, len(refs))
 	}
-	errs := do(ctx, refs)
+	errs, others := do(ctx, refs)
 	var done []push.Ref
 	var failed error
 	for i, err := range errs {
@@ -55,10 +56,12 @@ func (o *Operator) eachBatch(ctx context.Context, a *Action, refs []push.Ref, do
 			failed = err
 		}
 	}
-	more := []slog.Attr{slog.Int("count", len(done))}
+	entry := o.entryOn(ctx, done)
+	entry.Count += others
+	more := []slog.Attr{slog.Int("count", entry.Count)}
 	if failed != nil {
 		more = append(more, slog.String("cause", Cause(failed)))
 	}
-	o.did(ctx, a, o.entryOn(ctx, done), more...)
+	o.did(ctx, a, entry, more...)
 	return errs
 }

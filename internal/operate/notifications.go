@@ -189,29 +189,9 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 	return false, false, err
 }
 
-// Cancel ends a waiting notification. Its errors are control.Control.Cancel's.
-func (o *Operator) Cancel(ctx context.Context, ref push.Ref) error {
-	return o.cancelOne(ctx, ref, false)
-}
-
-// CancelWithOthers is Cancel, but does not refuse a notification that carries others.
-func (o *Operator) CancelWithOthers(ctx context.Context, ref push.Ref) error {
-	return o.cancelOne(ctx, ref, true)
-}
-
-func (o *Operator) cancelOne(ctx context.Context, ref push.Ref, others bool) error {
-	if err := o.cancel(ctx, ref, others); err != nil {
-		return err
-	}
-	// producers cancel often: do not log each time
-	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
-	if o.principal.Role == config.Operator { // the audit log has operators' actions only
-		o.record(ctx, Cancel, o.entryOn(ctx, []push.Ref{ref}))
-	}
-	return nil
-}
-
-func (o *Operator) cancel(ctx context.Context, ref push.Ref, others bool) error {
+// Cancel ends a waiting notification, with at most so many others of its digest. Its errors are
+// control.Control.Cancel's.
+func (o *Operator) Cancel(ctx context.Context, ref push.Ref, others int) error {
 	ref, err := o.authorize(ctx, Cancel, ref)
 	if err != nil {
 		return err
@@ -220,10 +200,18 @@ func (o *Operator) cancel(ctx context.Context, ref push.Ref, others bool) error 
 		return err
 	}
 	defer o.s.forgetID(ref.ID)
-	if others {
-		return o.s.with.Control.CancelWithOthers(ctx, ref)
+	carried, err := o.s.with.Control.Cancel(ctx, ref, others)
+	if err != nil {
+		return err
 	}
-	return o.s.with.Control.Cancel(ctx, ref)
+	// producers cancel often: do not log each time
+	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
+	if o.principal.Role == config.Operator { // the audit log has operators' actions only
+		entry := o.entryOn(ctx, []push.Ref{ref})
+		entry.Count += carried
+		o.record(ctx, Cancel, entry)
+	}
+	return nil
 }
 
 // Withdraw ends a user's waiting notifications of the group, 1,000 at a time: see
@@ -248,7 +236,7 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 	// producers withdraw often: do not log each time
 	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
 	if o.principal.Role == config.Operator { // as in cancelOne
-		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended)))
+		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended+w.Carried)))
 	}
 	return w, err
 }
@@ -259,9 +247,9 @@ func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {
 	return o.eachBatch(ctx, CancelEach, refs, o.cancelAll)
 }
 
-func (o *Operator) cancelAll(ctx context.Context, refs []push.Ref) []error {
+func (o *Operator) cancelAll(ctx context.Context, refs []push.Ref) (errs []error, others int) {
 	whole := make([]push.Ref, len(refs))
-	errs := inParallel(len(refs), func(i int) (err error) {
+	errs = inParallel(len(refs), func(i int) (err error) {
 		whole[i], err = o.authorize(ctx, CancelEach, refs[i])
 		return err
 	})
@@ -277,11 +265,13 @@ func (o *Operator) cancelAll(ctx context.Context, refs []push.Ref) []error {
 			known, places = append(known, whole[i]), append(places, i)
 		}
 	}
-	for k, err := range o.s.with.Control.CancelAll(ctx, known) {
+	carried, ends := o.s.with.Control.CancelAll(ctx, known)
+	for k, err := range ends {
 		errs[places[k]] = err
+		others += carried[k]
 		o.s.forgetID(known[k].ID)
 	}
-	return errs
+	return errs, others
 }
 
 // forgetID makes the next caller read notifications of this ID again.

@@ -84,11 +84,10 @@ var tries = map[string]try{
 		_, letter, err2 := a.Knows(a, a.app+"-letter")
 		return cmpOr(err, err2, told(notification && a.app == operatetest.Other), told(letter && a.app == operatetest.Other))
 	}, nil, false},
-	"Cancel":           {operate.Cancel, func(a asking) error { return a.Cancel(a, push.Ref{ID: a.app + "-cancelled"}) }, push.ErrUnknownID, false},
-	"CancelWithOthers": {operate.Cancel, func(a asking) error { return a.CancelWithOthers(a, push.Ref{ID: a.app + "-with-others"}) }, push.ErrUnknownID, false},
-	"Withdraw":         {operate.Withdraw, func(a asking) error { return errOf(a.Withdraw(a, a.app, a.app+"-user", push.Group{Thread: "t"}, "")) }, others, false},
-	"CancelEach":       {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
-	"Waiting":          {operate.Look, func(a asking) error { return a.leaks(a.Waiting(a, inspect.Selection{}, "")) }, nil, false},
+	"Cancel":     {operate.Cancel, func(a asking) error { return a.Cancel(a, push.Ref{ID: a.app + "-cancelled"}, 0) }, push.ErrUnknownID, false},
+	"Withdraw":   {operate.Withdraw, func(a asking) error { return errOf(a.Withdraw(a, a.app, a.app+"-user", push.Group{Thread: "t"}, "")) }, others, false},
+	"CancelEach": {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
+	"Waiting":    {operate.Look, func(a asking) error { return a.leaks(a.Waiting(a, inspect.Selection{}, "")) }, nil, false},
 	"Counts": {operate.Look, func(a asking) error {
 		counts, err := a.Counts(a)
 		return cmpOr(err, told(counts != nil && !a.SeesAll()))

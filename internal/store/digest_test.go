@@ -205,7 +205,7 @@ func TestTakeRefusesCarrier(t *testing.T) {
 				t.Errorf("took a carrier: %v", err)
 			}
 		}
-		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: true})
+		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Others: store.AllOthers})
 		for i, err := range errs {
 			if err != nil || taken[i].State != push.Cancelled {
 				t.Errorf("%d: %+v, %v", i, taken[i], err)

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -93,22 +94,25 @@ const (
 	maxTaken = 200
 )
 
-// TakeOptions are the options of Take.
+// AllOthers is a TakeOptions.Others without a bound.
+const AllOthers = math.MaxInt
+
+// TakeOptions say how notifications are taken from the queue.
 type TakeOptions struct {
 	// State is the end state. A notification with a delivered target ends as Delivered instead.
 	State State
 	// Read reads a job's payload.
 	Read func(payload []byte) (Contents, error)
-	// Carriers takes carriers of digests too. The notifications that they carry are lost.
-	Carriers bool
+	// Others is the most notifications of its digest that a carrier is taken with; AllOthers takes
+	// any carrier. No push shows them then.
+	Others int
 	// Grace is the time in which the caller gives slots back; then a worker does. Zero means 2 s.
 	Grace time.Duration
 }
 
 // Take takes a waiting notification from the queue and ends it. It returns ErrUnknownID, ErrEnded
-// or ErrInFlight if it cannot be taken, and a *CarriesError for the carrier of a digest unless
-// TakeOptions.Carriers is set. After any other error the notification may be taken or not: call
-// Take again.
+// or ErrInFlight if it cannot be taken, and a *CarriesError for the carrier of more than
+// TakeOptions.Others. After another error the notification may be taken or not: call Take again.
 func (r *Shard) Take(ctx context.Context, ref Ref, how TakeOptions) (*Taken, error) {
 	taken, errs := r.TakeAll(ctx, []Ref{ref}, how)
 	return taken[0], errs[0]
@@ -192,7 +196,7 @@ func (t *taking) refuses(i int, s recordAndJob) error {
 		return &EndedError{s.record.State}
 	case s.job != nil && s.job.active():
 		return ErrInFlight
-	case s.record.Carried > 0 && !t.Carriers:
+	case s.record.Carried > t.Others:
 		return &CarriesError{s.record.Carried}
 	}
 	return nil

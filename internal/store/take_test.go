@@ -130,7 +130,7 @@ func TestTakeAllReportsEachError(t *testing.T) {
 		must(t, second(at.Take(t.Context(), push.Ref{ID: "ended"}, store.TakeOptions{State: push.Superseded, Read: push.Contents})))
 		before := scripts.Load()
 		refs = append(refs, push.Ref{ID: "n-7"}, push.Ref{ID: "nobody"}, push.Ref{ID: "n-8", App: "b"})
-		taken, errs := at.TakeAll(t.Context(), refs, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: true})
+		taken, errs := at.TakeAll(t.Context(), refs, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Others: store.AllOthers})
 		for i := range many {
 			if one := taken[i]; errs[i] != nil || one.ID != refs[i].ID || one.User != "u" || one.State != push.Cancelled || one.Used {
 				t.Errorf("%s: %+v, %v", refs[i].ID, one, errs[i])

@@ -193,7 +193,7 @@ func TestCrashKeepsUsedSlots(t *testing.T) {
 				status, err := inspector.Status(t.Context(), push.Ref{ID: "a-" + user})
 				return err == nil && status.Job == "retry" && len(status.Paused) > 0
 			})
-			if err := control.Cancel(t.Context(), push.Ref{ID: "a-" + user}); err != nil {
+			if _, err := control.Cancel(t.Context(), push.Ref{ID: "a-" + user}, 0); err != nil {
 				t.Errorf("cancel: %v", err)
 			}
 		}
@@ -329,7 +329,10 @@ func TestJobsOfKilledWorkerReturnInSeconds(t *testing.T) {
 	rig.Must(t, control.Pause(t.Context(), &pause.Pause{App: "shop"})) // so that no other worker sends the notifications
 	other := c.Serve(t)
 	for _, id := range held {
-		if !eventually.Within(time.Minute, func() bool { return control.Cancel(t.Context(), push.Ref{ID: id}) == nil }) {
+		if !eventually.Within(time.Minute, func() bool {
+			_, err := control.Cancel(t.Context(), push.Ref{ID: id}, 0)
+			return err == nil
+		}) {
 			t.Errorf("%s, which the killed worker had, cannot be cancelled", id)
 		}
 	}

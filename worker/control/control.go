@@ -40,28 +40,24 @@ func New(client redis.UniversalClient, records *store.Records, limiter throttle.
 	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(delayed), newLosses()}
 }
 
-// Cancel ends a waiting notification, releases its slot and places the line behind it again. If it cannot
-// end the notification, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
-// *push.AmbiguousError. A repeated call after any other error is safe. While the limits' Redis is
-// unreachable, a worker releases the slot later. It does not cancel a digest's push that carries other
-// notifications: the error is a *push.CarriesError.
-func (c *Control) Cancel(ctx context.Context, ref push.Ref) error {
-	return c.cancel(ctx, []push.Ref{ref}, false)[0]
+// Cancel ends a waiting notification, releases its slot and places the line behind it again. If
+// it cannot, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
+// *push.AmbiguousError. A repeated call after another error is safe. While the limits' Redis is
+// unreachable, a worker releases the slot later. A digest's push that stands for more than so many
+// other notifications is not cancelled: the error is a *push.CarriesError. Cancel returns how many
+// it stood for: they are not sent then.
+func (c *Control) Cancel(ctx context.Context, ref push.Ref, others int) (carried int, err error) {
+	all, errs := c.cancel(ctx, []push.Ref{ref}, others)
+	return all[0], errs[0]
 }
 
-// CancelWithOthers is Cancel, and also cancels a digest's push. The notifications that the push carries
-// are not sent then.
-func (c *Control) CancelWithOthers(ctx context.Context, ref push.Ref) error {
-	return c.CancelAll(ctx, []push.Ref{ref})[0]
+// CancelAll is Cancel for several notifications, with all others of their digests. It takes all from
+// their queues before it releases slots, so that each line is placed again once.
+func (c *Control) CancelAll(ctx context.Context, refs []push.Ref) (carried []int, errs []error) {
+	return c.cancel(ctx, refs, store.AllOthers)
 }
 
-// CancelAll is CancelWithOthers for several notifications. It takes all notifications from their queues
-// before it releases slots, so that each line is placed again once.
-func (c *Control) CancelAll(ctx context.Context, refs []push.Ref) []error {
-	return c.cancel(ctx, refs, true)
-}
-
-func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []error {
+func (c *Control) cancel(ctx context.Context, refs []push.Ref, others int) (carried []int, errs []error) {
 	shards, errs := c.find(ctx, refs)
 	in := map[*store.Shard][]int{} // indexes of refs
 	for i, at := range shards {
@@ -77,16 +73,22 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 			for k, i := range places {
 				its[k] = refs[i]
 			}
-			some, failed := at.TakeAll(ctx, its, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: others})
+			some, failed := at.TakeAll(ctx, its, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Others: others})
 			for k, i := range places {
 				taken[i], errs[i] = some[k], failed[k]
 			}
 			return nil
 		})
 	}
-	_ = taking.Wait() // errs has the errors
+	_ = taking.Wait() // each has its own error
+	carried = make([]int, len(refs))
+	for i, t := range taken {
+		if t != nil {
+			carried[i] = t.Carried
+		}
+	}
 	c.releaseAll(ctx, slices.DeleteFunc(taken, func(t *store.Taken) bool { return t == nil }))
-	return errs
+	return carried, errs
 }
 
 // Withdrawn counts the results of a Withdraw.
@@ -103,7 +105,7 @@ func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, 
 	if err != nil {
 		return w, err
 	}
-	done, err := at.Withdraw(ctx, app, user, cursor, g.Has, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: true})
+	done, err := at.Withdraw(ctx, app, user, cursor, g.Has, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Others: store.AllOthers})
 	c.releaseAll(ctx, done.Taken)
 	w.Count(done)
 	w.Next = done.Next

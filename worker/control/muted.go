@@ -110,7 +110,7 @@ func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queu
 	if len(e.taken) == 0 {
 		e.since = time.Now()
 	}
-	taken, errs := at.TakeAll(ctx, refs, store.TakeOptions{State: push.Muted, Read: push.Contents, Carriers: true, Grace: giveBackEvery + clock.LastTimeout})
+	taken, errs := at.TakeAll(ctx, refs, store.TakeOptions{State: push.Muted, Read: push.Contents, Others: store.AllOthers, Grace: giveBackEvery + clock.LastTimeout})
 	some, failed := false, error(nil)
 	for i, err := range errs {
 		switch {

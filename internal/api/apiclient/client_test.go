@@ -282,10 +282,10 @@ func TestNoAnswerInProcess(t *testing.T) {
 	}), func() error { ended = true; return nil })
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Cancel(gone, push.Ref{ID: "one"}); !errors.Is(err, context.Canceled) {
+	if err := c.Cancel(gone, push.Ref{ID: "one"}, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := c.Cancel(t.Context(), push.Ref{ID: "one"}); err == nil {
+	if err := c.Cancel(t.Context(), push.Ref{ID: "one"}, 0); err == nil {
 		t.Error("without an answer it is done")
 	}
 	if s, err := c.Status(t.Context(), push.Ref{ID: "one"}); err != nil || s.State != push.Waiting {

@@ -124,18 +124,16 @@ func (c *Client) Status(ctx context.Context, ref push.Ref) (*inspect.Status, err
 	return s, err
 }
 
-// Cancel ends a waiting notification. It returns the errors of control.Control.
-func (c *Client) Cancel(ctx context.Context, ref push.Ref) error {
-	return c.callOf(ctx, ref.ID, http.MethodDelete, named(notifications, ref, ""), nil, nil)
-}
-
-// CancelWithOthers also ends the carrier of a digest, with its members.
-func (c *Client) CancelWithOthers(ctx context.Context, ref push.Ref) error {
+// Cancel ends a waiting notification, with at most so many others of its digest. It returns the
+// errors of control.Control.
+func (c *Client) Cancel(ctx context.Context, ref push.Ref, others int) error {
 	path := named(notifications, ref, "")
-	if strings.Contains(path, "?") {
-		path += "&digest=true"
-	} else {
-		path += "?digest=true"
+	if others > 0 {
+		separator := "?"
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+		path += separator + "digest=" + strconv.Itoa(others)
 	}
 	return c.callOf(ctx, ref.ID, http.MethodDelete, path, nil, nil)
 }
