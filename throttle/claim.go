@@ -24,9 +24,10 @@ type claim struct {
 	now         int64 // server time of its execution
 	received    int64 // process time of the reply
 	waits       bool  // a notification waits
-	entered     bool  // every set got a new entry: the notification was in no set before
-	fresh       bool  // a set was empty before, and so has no expiry
-	pruned      bool  // the claim pruned the sets and set their expiry
+	entered     bool  // it was added to every set, and was in none before
+	fresh       bool  // a set was empty before, and has no expiry
+	pruned      bool  // it pruned the sets and set their expiry
+	newest      int64 // the newest admission that was read; 0 for none
 	free        int64 // the earliest time at which all rules allow an admission
 	counts      []int // with Request.Report: admissions in each rate's window, with the claim's own
 }
@@ -42,6 +43,15 @@ const (
 // judge reports whether the claim is an admission.
 func (c *claim) judge() bool {
 	return c.entered && !c.waits && c.free <= min(c.stamp, c.now) && stampHolds(c.stamp, c.now)
+}
+
+// clockBack returns how far the server's clock was set back after the newest admission; 0 for less
+// than a second.
+func (c *claim) clockBack() time.Duration {
+	if back := time.Duration(c.newest-c.now) * time.Microsecond; back >= time.Second {
+		return back
+	}
+	return 0
 }
 
 func stampHolds(stamp, now int64) bool { return stamp >= now-stampEarly && stamp <= now+stampLate }
@@ -158,6 +168,7 @@ func (c *claim) read(r *Request, replies []any) error {
 		for j, rule := range r.Scopes[i].Policy.appendRules(nil) {
 			at, some := scored(next())
 			c.fresh = c.fresh || j == 0 && !some
+			c.newest = max(c.newest, at)
 			if some && rule.period > 0 {
 				c.free = max(c.free, at+rule.period)
 			}

@@ -327,8 +327,12 @@ type Decision struct {
 	// Remaining is how many more admissions each rate allows after this one, if Request.Report is
 	// set.
 	Remaining []Remaining
-	// FollowUp is the work that the call leaves to its caller. AcquireAll sets it only in the
-	// first decision.
+	// ClockBack is how far the user's newest admission lies after Now: the store's clock was set
+	// back, as by a failover, and the limits count until it has caught up. Zero for less than a
+	// second, and if the user was known to wait, so that the admissions were not read.
+	ClockBack time.Duration
+	// FollowUp is the work that the call leaves to its caller; of several decisions only the first
+	// one has it.
 	FollowUp
 	// Unchecked means that the store was unreachable. Nothing was charged, and only quiet hours
 	// were checked. Granted is then the operator's choice (see Open), and At is on the local

@@ -225,7 +225,9 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 		if !c.entered { // the set holds an earlier admission of the notification
 			claim = deniedClaim{}
 		}
-		return l.wait(ctx, r, user, claim)
+		d, err := l.wait(ctx, r, user, claim)
+		d.ClockBack = c.clockBack()
+		return d, err
 	}
 	d := grantedAt(micros(c.stamp))
 	if r.Report {

@@ -28,6 +28,7 @@ type admission struct {
 	lines   *lines
 	tracing tracing
 	repeats *logdedup.Log
+	back    clockBack
 }
 
 func newAdmission(o *Options, u units, s *slots, t tracing, r *logdedup.Log) *admission {
@@ -88,6 +89,9 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	}
 	if err != nil {
 		return decision, err
+	}
+	if decision.ClockBack > 0 {
+		a.back.log(ctx, a.Log, a.repeats, d, decision.ClockBack)
 	}
 	d.asked = true
 	d.delayed = d.delayed && !decision.Slot.IsZero() // reset if this call gives it its first slot

@@ -1,0 +1,52 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// After the limits' Redis set its clock back, the log names each user with newer admissions once,
+// and counts those beyond a hundred.
+func TestClockSetBackNamesUsers(t *testing.T) {
+	t.Parallel()
+	const users = 103
+	server := redistest.Miniredis(t)
+	now := time.Now()
+	server.SetTime(now)
+	r := newRig(t, redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()}), limits.New(throttle.Policy{MinGap: time.Millisecond}, nil))
+	limiter, err := throttle.New(redistest.Connect(t, &redis.Options{Addr: server.Addr()}), throttle.Options{Timeout: redistest.Patience})
+	must(t, err)
+	t.Cleanup(func() { limiter.Close() })
+	r.limiter, r.options.Limiter = limiter, limiter
+	log := r.logs()
+	r.start()
+	round := func(name string) {
+		for i := range users {
+			n := to(fmt.Sprint(name, "-", i), apple)
+			n.User = fmt.Sprint("user-", i)
+			r.enqueue(n)
+		}
+	}
+	round("before")
+	r.settled(users)
+	server.SetTime(now.Add(-time.Hour))
+	const named, counted = "a user gets nothing until it has caught up", "more users wait than the log names"
+	round("after")
+	wait(t, func() bool { return strings.Count(log.text(), named) == 100 && strings.Contains(log.text(), counted) })
+	round("again")
+	for i := range users {
+		r.deferred(fmt.Sprint("again-", i))
+	}
+	text := log.text()
+	if strings.Count(text, named) != 100 || strings.Count(text, counted) != 1 || !strings.Contains(text, "app=shop user=user-") || !strings.Contains(text, " in=1h0m0s") {
+		t.Error(text[:min(len(text), 2000)])
+	}
+}
