@@ -330,7 +330,7 @@ func bookingRowOf(t *inspect.Timeline, w *inspect.Waiter) bookingRow {
 // sentRows returns the sent notifications, the latest first.
 func sentRows(u *operate.User) (all []sentRow) {
 	for _, s := range timeline.Sent(u.Timeline) {
-		all = append(all, sentRow{s.ID, s.Category, s.At, words.Span(u.Now.Sub(s.At)), u.Sent[s.ID].State, critical(u, s.ID)})
+		all = append(all, sentRow{s.ID, cmp.Or(s.Category, u.Sent[s.ID].Category), s.At, words.Span(u.Now.Sub(s.At)), u.Sent[s.ID].State, critical(u, s.ID)})
 	}
 	return all
 }

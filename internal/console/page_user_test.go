@@ -104,7 +104,19 @@ func TestUserInQuietHours(t *testing.T) {
 	page := r.get(http.StatusOK, "/console/users/ada?app=shop&category=news&span=24h")
 	r.has(page, "nothing waits. The general quiet hours end in ", `<path class="night"`, "muted; 0 sent",
 		">general</th><td>quiet ", " in UTC</td>", "closed", "<bdi>news</bdi></th><td>muted</td>")
-	r.has(r.get(http.StatusOK, "/console/limits/preview?user=ada&quiet_hours=22:00-08:00&over=0"), "Then in force", "quiet from ", " 08:00:00 in UTC (", "In force now", "quiet from ")
+	r.has(r.get(http.StatusOK, "/console/limits/preview?user=ada&quiet_hours=22:00-08:00&over=0"), "Then in force", "quiet from ", "quiet from <time", "In force now", "quiet from ")
+}
+
+// The category of a sent notification is that of its record, also without limits of its own. It is
+// unknown once the record is forgotten.
+func TestSentCategory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.enqueue(toUser("known", "ada", "orders"))
+	r.acquire("shop", "ada", "known", "")
+	r.acquire("shop", "ben", "forgotten", "")
+	r.has(r.get(http.StatusOK, "/console/users/ada?app=shop"), "What was sent", "<bdi>known</bdi>", "<td><bdi>orders</bdi></td>")
+	r.has(r.get(http.StatusOK, "/console/users/ben?app=shop"), "What was sent", "<bdi>forgotten</bdi>", "<td>–</td>")
 }
 
 func TestUserAddresses(t *testing.T) {

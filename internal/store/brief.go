@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,9 +10,9 @@ import (
 
 // A Brief is a notification's summary in lists.
 type Brief struct {
-	App   string
-	State State
-	Queue string
+	App, Category string
+	State         State
+	Queue         string
 	// Until, Scope and Rule belong to the last deferral; zero for a notification that has ended or
 	// was never deferred.
 	Until       time.Time
@@ -44,8 +43,8 @@ func (r *Shard) Briefs(ctx context.Context, ids []string) (map[string]Brief, err
 			continue
 		}
 		outcomes, _ := decodeOutcomes(text(5), "") // an unreadable field does not fail the list
-		app, _, _ := strings.Cut(text(6), "\n")
-		all[ids[i]] = Brief{app, state, text(1), instant(text(2)), text(3), text(4), outcomes}
+		app, _, category := splitOf(text(6))
+		all[ids[i]] = Brief{app, category, state, text(1), instant(text(2)), text(3), text(4), outcomes}
 	}
 	return all, nil
 }
