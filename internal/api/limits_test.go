@@ -73,7 +73,7 @@ func TestOverrides(t *testing.T) {
 		Quotas []operate.QuotaStatus `json:"quotas"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/quotas", "").into(t, &its)
-	if q := its.Quotas[0]; q.Limit != "{rate: 300/1m}" || q.Source != limits.FromQuota || q.By != "ada" {
+	if q := its.Quotas[0]; q.Limit != "300/1m" || q.Source != limits.FromQuota || q.By != "ada" {
 		t.Errorf("%+v", q)
 	}
 	for query, level := range levels {

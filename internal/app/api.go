@@ -62,7 +62,11 @@ func (s *System) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	} else if !cfg.HTTP.TLS.Enabled() && !cfg.HTTP.Listen.Loopback() {
 		log.Warn("the API takes tokens without TLS: give http.tls, or have a proxy in front of it that does")
 	}
-	log.Info("api", "url", a.server.URL())
+	addresses := []any{"url", a.server.URL()}
+	if cfg.HTTP.Console.Enabled {
+		addresses = append(addresses, "console", a.server.URL()+console.Path)
+	}
+	log.Info("api", addresses...)
 	s.api = a
 	return nil
 }

@@ -50,7 +50,7 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, p limits.EffectivePolicy) {
 		policy := p.Policy.String()
-		if of.Quota != "" && p.Source == limits.FromConfiguration {
+		if of.Quota != "" && len(p.Policy.Rates) == 0 {
 			policy = "its rate"
 		}
 		fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, policy, p.Source.Words(), words.End(p.Until))

@@ -365,7 +365,25 @@ func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Overr
 	if err := o.s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	return o.s.with.Preview.Of(ctx, at, r)
+	p, err := o.s.with.Preview.Of(ctx, at, r)
+	if err == nil && at.Quota != "" {
+		o.fillRates(p)
+	}
+	return p, err
+}
+
+// fillRates adds the configured rates to the preview of a quota.
+func (o *Operator) fillRates(p *Preview) {
+	quotas, _ := o.s.with.Quotas()
+	q, err := quotas.Find(p.Level.Quota)
+	if err != nil {
+		return
+	}
+	for _, policy := range []*limits.EffectivePolicy{&p.Before, &p.After} {
+		if policy.Source == limits.FromConfiguration {
+			policy.Policy.Rates = q.Quota.Spec().Rates
+		}
+	}
 }
 
 // Below returns the policy in force at a level that the principal owns, without the level's

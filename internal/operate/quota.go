@@ -82,7 +82,7 @@ func (q Quota) InForce(rate throttle.Rate) config.Quota {
 type QuotaStatus struct {
 	Quota string   `json:"quota"`
 	Apps  []string `json:"apps"`
-	Limit string   `json:"limit"` // in force, as the configuration writes it
+	Limit string   `json:"limit"` // in force, in words
 	// InForce is Limit as a value.
 	InForce config.Quota  `json:"-"`
 	Source  limits.Source `json:"source"`
@@ -117,7 +117,7 @@ func (r *QuotaReader) Read(ctx context.Context, all Quotas) ([]QuotaStatus, erro
 			s.Source, s.Until, s.By = limits.FromQuota, override.Until, override.By
 		}
 		inForce := q.InForce(rate)
-		s.Limit, s.InForce = inForce.String(), inForce
+		s.Limit, s.InForce = inForce.Words(), inForce
 		spec := inForce.Spec().Promise()
 		s.AtOnce = spec.AtOnce()
 		if s.Free, err = freeUnits(ctx, r.Meter, q.Key, spec); err != nil {

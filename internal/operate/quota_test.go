@@ -92,9 +92,9 @@ func TestRead(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		for i, want := range []QuotaStatus{
-			{Quota: "category/shop/news", Limit: "{rates: [10/1s, 100/1m], algorithm: sliding_window}", Source: limits.FromConfiguration, Free: 7, AtOnce: 10},
-			{Quota: "fcm/p", Limit: "{rate: 60000/1m, burst: 600}", Source: limits.FromQuota, Until: ends, By: "ann", Free: 450, AtOnce: 600},
-			{Quota: "quota/eu%20fcm", Limit: "{rate: 9000/1s}", Source: limits.FromConfiguration, Free: 100, AtOnce: 100},
+			{Quota: "category/shop/news", Limit: "10/1s, 100/1m, algorithm sliding_window", Source: limits.FromConfiguration, Free: 7, AtOnce: 10},
+			{Quota: "fcm/p", Limit: "60000/1m, burst 600", Source: limits.FromQuota, Until: ends, By: "ann", Free: 450, AtOnce: 600},
+			{Quota: "quota/eu%20fcm", Limit: "9000/1s", Source: limits.FromConfiguration, Free: 100, AtOnce: 100},
 		} {
 			got[i].Apps = nil
 			if g := got[i]; g.Quota != want.Quota || g.Limit != want.Limit || g.Source != want.Source || !g.Until.Equal(want.Until) || g.By != want.By || g.Free != want.Free || g.AtOnce != want.AtOnce {

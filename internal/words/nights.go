@@ -32,7 +32,11 @@ func Nights(p throttle.Policy, app, user string, now time.Time) (all []Sentence)
 		}
 		from, upto := time.Unix(i.From, 0).In(in), time.Unix(i.Upto, 0).In(in)
 		const layout = "Mon 2006-01-02 15:04:05"
-		all = append(all, Say("quiet from ", from.Format(layout), " to ", upto.Format(layout), " in ", in.String(), " (", from, " to ", upto, ")", later))
+		if in.String() == "UTC" {
+			all = append(all, Say("quiet from ", from, " to ", upto, later))
+		} else {
+			all = append(all, Say("quiet from ", from.Format(layout), " to ", upto.Format(layout), " in ", in.String(), " (", from, " to ", upto, ")", later))
+		}
 		if len(all) == nightsShown {
 			break
 		}
