@@ -41,8 +41,11 @@ type Digest struct {
 	Body  string `json:"body,omitempty"`
 }
 
-// places matches the placeholders of a digest's text. Other braces are a fault.
-var places = regexp.MustCompile(`\{(count|more|first|second|third)\}`)
+// places matches the placeholders of a digest's text. Braces that remain without them are a fault.
+var (
+	places = regexp.MustCompile(`\{(count|more|first|second|third)\}`)
+	braced = regexp.MustCompile(`\{[^{}]*\}?|\}`)
+)
 
 // ordinals are the placeholders for titles, by position.
 var ordinals = []string{"{first}", "{second}", "{third}"}
@@ -64,8 +67,8 @@ func (n *Notification) checkDigest(f *Faults) {
 		if !utf8.ValidString(text.value) {
 			f.Add(text.field, "must be UTF-8")
 		}
-		if strings.ContainsAny(places.ReplaceAllString(text.value, ""), "{}") {
-			f.Add(text.field, "must have no braces but those of {count}, {more}, {first}, {second} and {third}")
+		if rest := places.ReplaceAllString(text.value, ""); strings.ContainsAny(rest, "{}") {
+			f.Add(text.field, "must have no braces but those of {count}, {more}, {first}, {second} and {third}: not %q", braced.FindString(rest))
 		}
 	}
 	if n.CollapseKey != "" {

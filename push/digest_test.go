@@ -51,7 +51,19 @@ func TestDigestIsValidated(t *testing.T) {
 	}
 }
 
-// longTargets returns n targets with tokens of 2000 bytes.
+// The fault of a digest's text names the braces that have no meaning.
+func TestDigestFaultNamesBraces(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"{count} of {number}": `not "{number}"`, "{count} :-}": `not "}"`, "{count} {": `not "{"`} {
+		n := liked("id", "Ada")
+		n.Digest.Title = text
+		if err := n.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// longTargets are some with tokens of 2000 bytes.
 func longTargets(n int) []Target {
 	all := targets(n)
 	for i := range all {

@@ -389,12 +389,34 @@ func (n *Notification) sizeFaults(only bool) Faults {
 		_, err := p.largest(n, id)
 		var tooLarge Faults
 		if errors.As(err, &tooLarge) {
-			f = append(f, tooLarge...)
+			for _, fault := range tooLarge {
+				f.Add(n.longest(), "is too long: the notification %s", fault.Problem)
+			}
 		} else if err != nil && only {
 			f.Add("", "cannot be rendered for %s: %v", p.name, err)
 		}
 	}
 	return f
+}
+
+// longest returns the field of the longest part of the content.
+func (n *Notification) longest() (field string) {
+	data, most := 0, 0
+	for key, value := range n.Data {
+		data += len(key) + len(value)
+	}
+	for _, part := range []struct {
+		field string
+		bytes int
+	}{
+		{"/title", len(n.Title)}, {"/subtitle", len(n.Subtitle)}, {"/body", len(n.Body)}, {"/data", data}, {"/image", len(n.Image)}, {"/sound", len(n.Sound)},
+		{"/apns", len(n.APNs)}, {"/fcm", len(n.FCM)}, {"/webpush", len(n.WebPush)},
+	} {
+		if part.bytes > most {
+			field, most = part.field, part.bytes
+		}
+	}
+	return field
 }
 
 // isPrintable reports whether s is ASCII from the character least to the tilde.

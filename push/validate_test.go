@@ -209,8 +209,9 @@ func TestValidateNamesFieldOfEachFault(t *testing.T) {
 		"fcm: link over http":        {fcm(`{"webpush":{"fcm_options":{"link":"http://a"}}}`), "/fcm/webpush/fcm_options/link"},
 
 		"too large in all":   {func(n *Notification) { n.Body = strings.Repeat("a", MaxEncodedSize) }, ""},
-		"too large for APNs": {func(n *Notification) { only(APNs)(n); n.Body = strings.Repeat("a", 4096) }, ""},
-		"too large for FCM":  {func(n *Notification) { only(FCM)(n); n.Body = strings.Repeat("a", 4096) }, ""},
+		"too large for APNs": {func(n *Notification) { only(APNs)(n); n.Body = strings.Repeat("a", 4096) }, "/body"},
+		"too large for FCM":  {func(n *Notification) { only(FCM)(n); n.Body = strings.Repeat("a", 4096) }, "/body"},
+		"too much data":      {func(n *Notification) { only(FCM)(n); n.Data = map[string]string{"k": strings.Repeat("a", 4096)} }, "/data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +234,7 @@ func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
 	n.FCM = json.RawMessage(`{"token":"x"}`)
 	want := []string{
 		"/app", "/priority", "/targets/0/token", "/fcm/token",
-		"/apns/aps/alert/a", "/apns/aps/alert/b", "/apns/aps/sond", "/apns/headers", "", "",
+		"/apns/aps/alert/a", "/apns/aps/alert/b", "/apns/aps/sond", "/apns/headers", "/body", "/body",
 	}
 	if got := fields(faultsOf(t, n.Validate())); !slices.Equal(got, want) {
 		t.Errorf("faults at %q, want %q", got, want)
