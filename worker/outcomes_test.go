@@ -84,7 +84,7 @@ func TestOutcomesReachWebhook(t *testing.T) {
 	defer mu.Unlock()
 	for id, state := range want {
 		e := told[id]
-		if e.State != state || e.App != "shop" || e.User != "u1" || e.Entry == "" || e.Targets == nil || time.Since(e.At).Abs() > time.Minute {
+		if e.State != state || e.App != "shop" || e.User != "u1" || e.Entry == "" || e.Targets == nil || time.Since(e.At).Abs() > time.Minute || !e.At.Equal(e.At.Truncate(time.Millisecond)) {
 			t.Errorf("%s: %+v", id, e)
 		}
 	}

@@ -136,7 +136,7 @@ func TestDeadTokensReachWebhook(t *testing.T) {
 	}
 	d := got[0]
 	if d.App != "shop" || d.User != "u1" || d.Platform != push.APNs || d.Token != deadToken || d.Reason != "Unregistered" ||
-		d.Notification != "half" || d.Since.IsZero() || !d.Since.Before(d.At) || time.Since(d.At) > time.Minute || d.Entry == "" {
+		d.Notification != "half" || d.Since.IsZero() || !d.Since.Before(d.At) || !d.At.Equal(d.At.Truncate(time.Millisecond)) || time.Since(d.At) > time.Minute || d.Entry == "" {
 		t.Errorf("the webhook has got %+v", d)
 	}
 	for _, secret := range []string{"secret-path", string(webhookKey), deadToken} {

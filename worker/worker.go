@@ -34,7 +34,8 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// Options configure a Worker. Queue, Limits and Senders are required.
+// Options configure a Worker. Queue, Limits and Senders are required; a program usually also sets
+// Overrides, which lets operators change limits, and Log. The rest has defaults.
 type Options struct {
 	// Queue is the Redis with asynq's queues: a redis.Client or a redis.ClusterClient
 	// with ContextTimeoutEnabled.

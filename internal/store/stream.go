@@ -157,5 +157,5 @@ func formatInstant(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format(time.RFC3339Nano)
+	return at.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)
 }
