@@ -36,17 +36,18 @@ var ages = []struct {
 
 // A lettersView is the data of letters.html.
 type lettersView struct {
-	Filter    []field
-	App       string
-	Apps      []string
-	Answer    string
-	Reasons   []letterSum
-	ByApp     []letterSum
-	Ages      []letterSum
-	Rows      []letterRow
-	Next      string
-	Begin     string
-	Beginning bool
+	Filter []field
+	App    string
+	// Categories are the ones with limits of their own.
+	Apps, Categories []string
+	Answer           string
+	Reasons          []letterSum
+	ByApp            []letterSum
+	Ages             []letterSum
+	Rows             []letterRow
+	Next             string
+	Begin            string
+	Beginning        bool
 	// Without lists the parts that could not be read.
 	Without []string
 }
@@ -143,7 +144,7 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 		total = counts.Letters
 	}
 	view := viewOfLetters(found, looked, filter, cursor, next, skip, total, time.Now())
-	view.Apps, view.Without = v.as.Apps(), notShown(unread)
+	view.Apps, view.Categories, view.Without = v.as.Apps(), v.as.Categories(), notShown(unread)
 	return page{name: "letters", title: "Dead letters", data: view}, nil
 }
 

@@ -119,6 +119,16 @@ func TestSentCategory(t *testing.T) {
 	r.has(r.get(http.StatusOK, "/console/users/ben?app=shop"), "What was sent", "<bdi>forgotten</bdi>", "<td>–</td>")
 }
 
+// The filters suggest the categories that have limits of their own, as the forms do.
+func TestFiltersSuggestCategories(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.setting.Work.Limits.SetBase(rates(time.Hour), map[string]throttle.Policy{"news": rates(time.Minute)})
+	for _, path := range []string{"/console/waiting", "/console/dead-letters"} {
+		r.has(r.get(http.StatusOK, path), `name="category"`, `list="categories"`, `<datalist id="categories"><option value="news">`)
+	}
+}
+
 func TestUserAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })

@@ -30,10 +30,10 @@ var waitingFilter = []string{"app", "user", "category", "collapse_key", "for"}
 
 // A waitingView is the data of waiting.html.
 type waitingView struct {
-	Filter []field
-	Apps   []string
-	App    string
-	Fors   []choice
+	Filter           []field
+	Apps, Categories []string
+	App              string
+	Fors             []choice
 	// Answer says how many were read, and All that the sums cover everything.
 	Answer string
 	All    bool
@@ -232,7 +232,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 			view.All, view.Causes = true, sumsOfAll(words.OfOverview(o, nil).Waits)
 		}
 	}
-	view.Apps, view.Without = v.as.Apps(), notShown(found.unread)
+	view.Apps, view.Categories, view.Without = v.as.Apps(), v.as.Categories(), notShown(found.unread)
 	if found.causesUnread {
 		view.Without = append(view.Without, upper(inspect.ErrCausesUnread.Error())+".")
 	}
