@@ -26,8 +26,8 @@ type Options struct {
 	Service *operate.Service
 	// Meter counts the requests of tokens that have a rate. Optional without such tokens.
 	Meter meter.Meter
-	// Local is the principal of every request if this process makes all of them: they have no
-	// HTTP bounds, which protect from others, and no tokens. Nil for requests from elsewhere.
+	// Local is the principal of every request if only this process makes requests: they need
+	// no tokens, and no bounds of HTTP. Nil for an API that listens.
 	Local *operate.Principal
 	Log   *slog.Logger // nil for slog.Default
 }
@@ -38,9 +38,9 @@ type API struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	backlog  backlog
-	requests chan struct{} // holds one entry for each that is being answered, once it has arrived
+	requests chan struct{} // holds an entry for each request that has arrived and is being answered
 	bodies   *budget
-	repeats  logdedup.Log // what clients can have it say again and again
+	repeats  logdedup.Log // of lines that clients can cause again and again
 }
 
 // New returns an API.
@@ -85,7 +85,7 @@ func (a *API) Close() {
 	a.repeats.Close()
 }
 
-var errNotFound = &problem{Status: http.StatusNotFound, Detail: "There is nothing at this path; /openapi.json describes what there is."}
+var errNotFound = &problem{Status: http.StatusNotFound, Detail: "There is nothing at this path; /openapi.json lists the paths."}
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -94,8 +94,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case nil:
 		case http.ErrAbortHandler:
 			panic(cause)
-		default: // whose text may hold anything
-			if a.o.Local != nil { // who asks has no log to look into
+		default: // a panic's text may hold secrets
+			if a.o.Local != nil { // the caller sees no log
 				panic(cause)
 			}
 			a.repeats.Write(r.Context(), a.log, slog.LevelError, "a request panicked", nil, slog.String("stack", string(debug.Stack())))
@@ -113,14 +113,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxPath bounds an escaped path: two names with every byte escaped, and the text around them.
 const maxPath = 1024
 
-// A call is a request that its bearer may make, and that has arrived whole.
+// A call is a request that its caller may make, and that has arrived whole.
 type call struct {
 	*http.Request
 	query url.Values
 	body  []byte
 	who   operate.Principal
 	as    *operate.Operator
-	// header is the answer's.
+	// header is the answer's header.
 	header http.Header
 }
 
@@ -130,7 +130,7 @@ type reply struct {
 	value  any
 }
 
-// handler has r answered.
+// handler answers the route's requests.
 func (a *API) handler(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		who, err := a.identify(req, r.action)

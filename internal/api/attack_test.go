@@ -33,10 +33,10 @@ func stalled(t *testing.T, s *Server, size, part string) {
 	must(t, second(io.WriteString(conn, part)))
 }
 
-// patientReads has bodies stall for as long as a test takes.
+// patientReads lets bodies stall for as long as a test takes.
 func patientReads(o *config.HTTP) { o.ReadTimeout = eventually.Patience }
 
-// Bodies that say how large they are and do not come take no bytes of the budget.
+// A body that does not arrive takes no bytes of the budget, whatever length it has announced.
 func TestDeclaredBodiesTakeNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -47,8 +47,8 @@ func TestDeclaredBodiesTakeNothing(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 }
 
-// A token with endless requests uses up its share of them. Other tokens continue, and requests
-// without a body need no share.
+// A token with endless bodies uses up only its own share of the bodies. Other tokens continue,
+// and requests without a body need no share.
 func TestUnfinishedRequests(t *testing.T) {
 	t.Parallel()
 	const most = 40
@@ -66,7 +66,7 @@ func TestUnfinishedRequests(t *testing.T) {
 	r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", notification("one", "ada"))
 }
 
-// So it has its share of the bytes, which it gets back.
+// A token with large bodies uses up only its own share of the bytes, and gets the share back.
 func TestBodiesInFlightAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -76,7 +76,7 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 		stalled(t, s, "Content-Length: "+itoa(4<<20), part)
 	}
 	own := r.api.bodies.of("shop")
-	eventually.Holds(t, "the bytes are bounded", func() bool { // what was sent has arrived by then
+	eventually.Holds(t, "the bytes are bounded", func() bool { // waits until the bodies have arrived
 		free := own.bytes.TryAcquire(1 << 10)
 		if free {
 			own.bytes.Release(1 << 10)
@@ -104,8 +104,8 @@ func TestRequestsAreBounded(t *testing.T) {
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "")
 }
 
-// A client that sends all of a body before it reads sees that it is too large,
-// however it is sent.
+// A client that sends the whole body before it reads the answer sees that the body is too
+// large, whether or not it announced the length.
 func TestTooLargeIsAnswered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -127,8 +127,8 @@ func TestTooLargeIsAnswered(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 the stream is not reset before the client has sent everything: some
-// take that for an answer that is cut off.
+// Over HTTP/2 the stream is not reset before the client has sent everything: some clients
+// take a reset for a truncated answer.
 func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 10
@@ -176,7 +176,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		r.do(http.StatusUnauthorized, "", "GET", "/v1/audit", "")
 		r.do(http.StatusNotFound, producerToken, "GET", "/v1/notifications/none", "")
 	}
-	r.do(http.StatusForbidden, producerToken, "GET", "/v1/audit", "") // which is another matter
+	r.do(http.StatusForbidden, producerToken, "GET", "/v1/audit", "") // a different failure
 	r.api.Close()
 	lines, told := r.log.lines(), map[int]int{}
 	for _, text := range lines {

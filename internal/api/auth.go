@@ -7,8 +7,8 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 )
 
-// identify returns the request's principal if it may perform the action; nil is an action for
-// everyone, without a token.
+// identify returns the request's principal if it may perform the action. A nil action is open
+// to everyone, without a token.
 func (a *API) identify(r *http.Request, action *operate.Action) (operate.Principal, error) {
 	if action == nil {
 		return operate.Principal{}, nil
@@ -37,8 +37,8 @@ func (a *API) identify(r *http.Request, action *operate.Action) (operate.Princip
 	return who, nil
 }
 
-// Knows reports whether the request comes with a token that is one; without any
-// tokens, whether it may be made at all.
+// Knows reports whether the request has a known token; if no tokens are configured, whether
+// the API answers the request at all.
 func (a *API) Knows(r *http.Request) bool {
 	_, err := a.identify(r, operate.Status)
 	return err == nil
@@ -47,10 +47,10 @@ func (a *API) Knows(r *http.Request) bool {
 var (
 	errNoToken      = &problem{Status: http.StatusUnauthorized, Detail: "Send a token: Authorization: Bearer TOKEN."}
 	errUnknownToken = &problem{Status: http.StatusUnauthorized, Detail: "This token is not known."}
-	errNotFromHere  = &problem{Status: http.StatusForbidden, Detail: "Without tokens, only this machine is answered, under localhost or its address, and no page of another origin."}
+	errNotFromHere  = &problem{Status: http.StatusForbidden, Detail: "Without tokens, the API answers only this machine, under localhost or its address, and no page of another origin."}
 )
 
-// bearer returns the token that comes with the request, or nil.
+// bearer returns the request's token, or nil.
 // Source: RFC 6750, section 2.1.
 func bearer(r *http.Request) []byte {
 	values := r.Header["Authorization"]

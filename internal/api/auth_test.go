@@ -42,7 +42,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Without tokens this machine may do everything, but for pages of other origins
+// Without tokens this machine may do everything, except pages of other origins
 // in its browsers.
 func TestWithoutTokens(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// needy are requests that need Redis, each in its own way.
+// needy are requests that need Redis.
 var needy = []struct{ token, method, path, body string }{
 	{producerToken, "POST", "/v1/notifications", notification("one", "ada")},
 	{producerToken, "POST", "/v1/notifications", "[" + notification("two", "ada") + "," + notification("three", "ada") + "]"},
@@ -42,8 +42,8 @@ var needy = []struct{ token, method, path, body string }{
 	{operatorToken, "DELETE", "/v1/pauses?all=true", ""},
 }
 
-// While Redis is away, or accepts and never answers, every request gets 503 in time. Accepted
-// notifications are there when Redis is back.
+// While Redis is killed, or accepts connections and never answers, every request gets 503 in
+// time. When Redis is back, it has all accepted notifications.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*redistest.Server, testing.TB){"killed": (*redistest.Server).Kill, "hanging": (*redistest.Server).Pause} {
@@ -100,8 +100,8 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// taken posts the notification until it is taken: with time-outs so short, a busy
-// machine has a Redis look away.
+// taken posts the notification until it is accepted: with such short time-outs, Redis may
+// seem unreachable on a busy machine.
 func (r *rig) taken(id string) {
 	r.t.Helper()
 	eventually.Holds(r.t, id+" is taken", func() bool {
@@ -110,7 +110,7 @@ func (r *rig) taken(id string) {
 	})
 }
 
-// try posts a notification and answers the status.
+// try posts a notification and returns the status.
 func (r *rig) try(body string) int {
 	req := httptest.NewRequest("POST", "/v1/notifications", strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")

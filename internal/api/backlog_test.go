@@ -13,11 +13,11 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// never is the age for a backlog that is counted once. A count that runs beside a request may or
+// never is a time of the count that never gets old: a count that runs beside a request may or
 // may not include the request's notification.
 const never = math.MaxInt64
 
-// Too many that wait, or are dead letters, are refused, and taken again once there is room.
+// While too many notifications wait or are dead letters, new ones are refused.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 3 })
@@ -32,10 +32,10 @@ func TestQueueIsBounded(t *testing.T) {
 			t.Errorf("%v", answer.Header)
 		}
 	}
-	r.api.backlog.at.Store(0) // a known ID too
+	r.api.backlog.at.Store(0) // a known ID is refused too
 	r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("0", "ada"))
 	r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/0", "")
-	r.bury("dead") // which takes its place
+	r.bury("dead") // a dead letter counts as well
 	r.api.backlog.at.Store(0)
 	r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("more", "ada"))
 	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/dead-letters/dead", "")
@@ -43,8 +43,8 @@ func TestQueueIsBounded(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("more", "ada"))
 }
 
-// It is counted once a second at most, beside the requests, and never refuses by
-// an old count.
+// The backlog is counted at most once a second, in the background. An old count refuses
+// nothing.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,13 +62,13 @@ func TestBacklog(t *testing.T) {
 			ask(false)
 		}
 		b.took(1)
-		ask(true) // by what it took itself
+		ask(true) // by the notification that was accepted since
 		if n := counted.Load(); n != 1 {
 			t.Errorf("counted %d times", n)
 		}
 		time.Sleep(freshFor)
 		waiting.Store(0)
-		ask(false) // it made sure
+		ask(false) // by a new count
 		time.Sleep(freshFor)
 		waiting.Store(10)
 		ask(false)
@@ -83,8 +83,8 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// In the steady state a POST makes the one round trip of an Enqueue, and so does
-// one of a hundred notifications.
+// In the steady state a POST of one notification or of a hundred makes one round trip, that
+// of an Enqueue.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -92,7 +92,7 @@ func TestRoundTrips(t *testing.T) {
 	r.api.Close()
 	counted := new(redistest.Trips)
 	r.client.AddHook(counted)
-	// the pipelines use a copy of the client, which has to have the hook
+	// the pipelines copy the client, so the hook must be there before
 	r = newRigOn(t, r.client)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("second", "ada"))
 	r.api.Close()

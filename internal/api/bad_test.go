@@ -16,10 +16,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// canary is content that no log may have.
+// canary is content that must not appear in the log.
 const canary = "canary-4f1c"
 
-// oneLine expects that one line was logged, of that status, without a secret.
+// oneLine expects exactly one line in the log, with that status and without a secret.
 func (r *rig) oneLine(status int, route, who string) {
 	r.t.Helper()
 	lines := r.logged()
@@ -61,7 +61,7 @@ func TestBadBodies(t *testing.T) {
 	} {
 		req := httptest.NewRequest("POST", "/v1/notifications", strings.NewReader(c.body))
 		if c.name == "huge" {
-			req.ContentLength = -1 // which nobody has said is bounded too
+			req.ContentLength = -1 // a length that is not announced is bounded too
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+producerToken)
@@ -100,7 +100,7 @@ func TestContentTypes(t *testing.T) {
 	r := newRig(t)
 	for kind, want := range map[string]int{"application/json": http.StatusAccepted, "text/plain": http.StatusUnsupportedMediaType} {
 		body := "\ufeff[" + notification("two", "ada") + ",\r\n\ufeff" + notification("three", "ada") + "]"
-		req, recorder := httptest.NewRequest("POST", "/v1/notifications:batch", strings.NewReader(body)), httptest.NewRecorder() // no schema knows a mark
+		req, recorder := httptest.NewRequest("POST", "/v1/notifications:batch", strings.NewReader(body)), httptest.NewRecorder() // without conforms, which refuses a mark
 		req.Header.Set("Content-Type", kind)
 		req.Header.Set("Authorization", "Bearer "+producerToken)
 		if r.api.ServeHTTP(recorder, req); recorder.Code != want || want == http.StatusAccepted && !strings.Contains(recorder.Body.String(), `"three"`) {
@@ -165,8 +165,8 @@ func TestDuplicateParameter(t *testing.T) {
 	}
 }
 
-// A name with a space at its end would be another one that looks the same. An older version
-// took such names, and their overrides can still be removed.
+// A name with a space at its end looks like the name without it. An older version accepted
+// such names, and their overrides can still be removed.
 func TestNamesWithSpaceAtEndAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

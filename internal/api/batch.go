@@ -25,7 +25,7 @@ type batch struct {
 	Results []result `json:"results"`
 }
 
-// enqueueBatch takes an array of notifications.
+// enqueueBatch accepts an array of notifications, if there is room for them.
 func (a *API) enqueueBatch(ctx context.Context, c *call) (reply, error) {
 	if a.backlog.full(ctx) {
 		return reply{}, errFull
@@ -33,7 +33,7 @@ func (a *API) enqueueBatch(ctx context.Context, c *call) (reply, error) {
 	return a.enqueueAll(ctx, c)
 }
 
-// enqueueAll takes an array of notifications.
+// enqueueAll accepts an array of notifications.
 func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 	items, err := parseAll(c.body)
 	if err := a.charge(ctx, c, max(1, len(items))); err != nil {
@@ -119,9 +119,9 @@ func resultOf(i int, r operate.Result) result {
 	return result{ID: r.ID, Status: status, Warnings: r.Warnings}
 }
 
-// replyTo answers a batch: 202 when one of it was accepted, else 503 when one
-// could not be, else 200 when one was known, else 400 when one is not valid,
-// else 403 when one is of another's app, else 409.
+// replyTo answers a batch: 202 if any notification was accepted, else 503 if any could not be,
+// else 200 if any was known, else 400 if any is not valid, else 403 if the token may not use
+// the app of any, else 409.
 func (a *API) replyTo(results []result, cause error) (reply, error) {
 	count := map[int]int{}
 	var faults []problems.Fault

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
-// readAhead is how much room a body gets before it has arrived.
+// readAhead is the largest buffer, in bytes, that a body gets before it has arrived.
 const readAhead = 64 << 10
 
 // checkBody refuses a body by its header.
@@ -62,9 +62,9 @@ const (
 	discardTime  = 3 * time.Second
 )
 
-// discard reads on after the answer, which a client that has not sent everything
-// might never see: the end of the connection, or over HTTP/2 of the stream, would
-// reset it.
+// discard reads the rest of the body after the answer. Otherwise the end of the connection,
+// or of the HTTP/2 stream, is a reset, and a client that is still sending may never see the
+// answer.
 func discard(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Expect") != "" {
 		return // the body is not on its way
@@ -76,8 +76,8 @@ func discard(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.CopyN(io.Discard, r.Body, discardBytes)
 }
 
-// typeFault returns why the body is not JSON in UTF-8 by its header, in a sentence; "" when it
-// is. Types of forms are refused: pages of other sites may send them.
+// typeFault returns a sentence if the header does not announce JSON in UTF-8, else "". Types of
+// forms are refused: pages of other sites may send forms.
 func typeFault(h http.Header) string {
 	const want = ": send application/json in UTF-8."
 	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -101,8 +101,8 @@ func typeFault(h http.Header) string {
 	return ""
 }
 
-// isUTF8 reports whether a charset is UTF-8, or ASCII, which is a part of it. Clients spell
-// and quote it in several ways; an empty one says nothing.
+// isUTF8 reports whether a charset is UTF-8 or its subset ASCII. Clients spell and quote it in
+// several ways; an empty charset counts as UTF-8.
 func isUTF8(charset string) bool {
 	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(strings.Trim(charset, " \t\"'"))) {
 	case "utf8", "usascii", "ascii", "":
@@ -111,7 +111,7 @@ func isUTF8(charset string) bool {
 	return false
 }
 
-// shown is a header's value for an error, cut to 100 bytes.
+// shown returns a header's value for an error, cut to 100 bytes and quoted.
 func shown(value string) string {
 	const most = 100
 	return strconv.QuoteToASCII(value[:min(len(value), most)])
@@ -138,5 +138,5 @@ func writeJSON(w http.ResponseWriter, status int, kind string, text []byte) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // who is gone does not miss it
+	_, _ = w.Write(text) // an error means that the client is gone
 }

@@ -21,8 +21,8 @@ const (
 	shares = 2
 )
 
-// A budget bounds the bodies in flight, of all tokens together and of each: how
-// many arrive at once, and their bytes, as they arrive and until the answer.
+// A budget bounds bodies for all tokens together and for each token: the number of bodies that
+// arrive at once, and the bytes of a body from their arrival until its answer.
 type budget struct {
 	all   room
 	share room // as large as each token's
@@ -32,7 +32,7 @@ type budget struct {
 	tokens map[string]*room // by name
 }
 
-// A room has space for so many bodies and bytes.
+// A room is a capacity for bodies and for their bytes.
 type room struct {
 	most          [2]int64
 	bodies, bytes *semaphore.Weighted
@@ -50,7 +50,7 @@ func newBudget(bodies int, most int64, timeout time.Duration) *budget {
 	}
 }
 
-// of answers a token's room. Their names are the configuration's.
+// of returns the room of a configured token, which stays in memory.
 func (b *budget) of(token string) *room {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,14 +63,14 @@ func (b *budget) of(token string) *room {
 	return own
 }
 
-// A charge is a body's part of the budget. Report its arrival, and release it.
+// A charge is a body's part of the budget. Call arrived once, and then giveBack.
 type charge struct {
 	*budget
 	own   *room
 	bytes int64
 }
 
-// begin takes the room of a body of which nothing has arrived.
+// begin takes the room for one body before any of its bytes arrive.
 func (b *budget) begin(ctx context.Context, token string) (*charge, error) {
 	own := b.of(token)
 	if err := b.take(ctx, 1, own.bodies, b.all.bodies); err != nil {
@@ -79,7 +79,7 @@ func (b *budget) begin(ctx context.Context, token string) (*charge, error) {
 	return &charge{budget: b, own: own}, nil
 }
 
-// take takes n of both, and waits a moment for them.
+// take takes n from both semaphores, and waits up to b.wait for each.
 func (b *budget) take(ctx context.Context, n int64, own, all *semaphore.Weighted) error {
 	if own.TryAcquire(n) {
 		if all.TryAcquire(n) {
@@ -99,13 +99,13 @@ func (b *budget) take(ctx context.Context, n int64, own, all *semaphore.Weighted
 	return nil
 }
 
-// arrived says that no more of it is read.
+// arrived means that no more of the body is read.
 func (c *charge) arrived() {
 	c.own.bodies.Release(1)
 	c.all.bodies.Release(1)
 }
 
-// giveBack says that it is needed no longer.
+// giveBack releases the bytes: the body is needed no longer.
 func (c *charge) giveBack() {
 	c.own.bytes.Release(c.bytes)
 	c.all.bytes.Release(c.bytes)

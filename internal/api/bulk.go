@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// maxLetterID bounds the ID of a dead letter, in bytes. That of a job that was no
-// notification is whatever it was put on the queue by.
+// maxLetterID bounds the ID of a dead letter, in bytes. The producer of a malformed job may
+// have chosen any ID.
 const maxLetterID = 4096
 
 // readRefs reads the body of a bulk request: IDs, each valid, alone or with app and user.
@@ -51,11 +51,11 @@ func readRefs(c *call, valid func(id string) bool) ([]push.Ref, error) {
 
 // A done is one result of a bulk request.
 type done struct {
-	push.Ref                   // as it was named
+	push.Ref                   // as the request has it
 	Outcome  operate.Outcome   `json:"outcome"`
 	Code     string            `json:"code,omitempty"`    // the problem's
 	Detail   string            `json:"detail,omitempty"`  // why it failed
-	Choices  []problems.Choice `json:"choices,omitempty"` // where it is ambiguous
+	Choices  []problems.Choice `json:"choices,omitempty"` // if the ID is ambiguous
 }
 
 // each returns all results.
@@ -86,7 +86,7 @@ func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
 	return each(refs, c.as.CancelEach(ctx, refs)), nil
 }
 
-// requeueEach has dead letters' notifications sent again.
+// requeueEach puts dead letters' notifications back on their queues.
 func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
 	refs, err := readRefs(c, isLetterID)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// A certificate is the server's, as its files have it. A bad change is refused,
-// and the one before stays in use.
+// A certificate is the server's certificate, as its files have it. If a change of the files is
+// invalid, the previous certificate stays in use.
 type certificate struct {
 	files   config.ServerTLS
 	current atomic.Pointer[tls.Certificate]
@@ -21,7 +21,7 @@ type certificate struct {
 	running sync.WaitGroup
 }
 
-// watchCertificate reads the files, and again after each change. Close it.
+// watchCertificate reads the files, and reads them again after each change. Close it.
 func watchCertificate(files config.ServerTLS, log *slog.Logger) (*certificate, error) {
 	c := &certificate{files: files}
 	watch := filewatch.New(files.CertFile, files.KeyFile)
@@ -33,7 +33,7 @@ func watchCertificate(files config.ServerTLS, log *slog.Logger) (*certificate, e
 	c.running.Go(func() {
 		watch.Run(ctx, filewatch.Interval, func() {
 			if err := c.read(); err != nil {
-				log.Error("the changed certificate of the API is not used", "error", err)
+				log.Error("the API's certificate changed but is not valid; the previous one stays in use", "error", err)
 				return
 			}
 			log.Info("the API uses its changed certificate")

@@ -38,7 +38,7 @@ func TestChoiceOfAnID(t *testing.T) {
 		}
 		taken[shard.Of(8, all[i].App, all[i].User)] = true
 	}
-	// answer repeats the request until it gets that status: on a busy machine a shard may
+	// answer repeats the request until its status is want: on a busy machine a shard may
 	// answer too late.
 	answer := func(want int, token, method, path, body string) (text string) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestChoiceOfAnID(t *testing.T) {
 	for _, c := range []struct {
 		letter                    bool
 		method, path, many, state string
-		done                      int // the answer to one who chooses
+		done                      int // the status of a request that chooses
 	}{
 		{false, "GET", "/v1/notifications/%s", "", "", http.StatusOK},
 		{false, "DELETE", "/v1/notifications/%s", "/v1/cancellations", "cancelled", http.StatusOK},
@@ -102,7 +102,7 @@ func TestChoiceOfAnID(t *testing.T) {
 		answer(http.StatusForbidden, "own-token", "POST", c.many, `{"ids":[{"id":"`+id+`","app":"secret-app"}]}`)
 		results(operate.Done, push.Ref{ID: id, App: "secret-app", User: all[0].User})
 		answer(c.done, "own-token", c.method, path+query(all[1]), "")
-		// the third is as it was
+		// the notification of the third user has not changed
 		was := map[bool]string{false: "waiting", true: "rejected"}[c.letter]
 		for i, want := range []string{c.state, c.state, was} {
 			if text := answer(http.StatusOK, operatorToken, "GET", "/v1/notifications/"+id+query(all[i]), ""); !strings.Contains(text, `"state":"`+want+`"`) {

@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// named has values for each parameter that refer to another app. {x} becomes "secret", which
-// exists, or "nobody", which does not.
+// named maps each parameter to values that refer to another app. {x} becomes "secret", an app
+// that exists, or "nobody", an app that does not.
 var named = map[string][]string{
 	"id": {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"}, "user": {"{x}-app-user", "{x}-user"}, "app": {"{x}-app"},
 	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "platform": {"fcm"}, "all": {"true"}, "mute": {"true"}, "remove": {"true"},
@@ -53,8 +53,8 @@ func pathsOf(r route) []string {
 	return paths
 }
 
-// queriesOf are nothing, each value of each parameter, each two of these, and one of all
-// together.
+// queriesOf returns these queries: an empty one, one for each value in named, one for each pair
+// of values, and one with all parameters.
 func queriesOf(r route) []url.Values {
 	all, whole := []url.Values{{}}, url.Values{}
 	for i, name := range r.query {
@@ -82,7 +82,7 @@ func bodiesOf(r route) []string {
 }
 
 // A token for one app sees and changes nothing of another app on any route. Neither answers
-// nor the number of Redis commands show whether that app exists.
+// nor the number of Redis commands shows whether the other app exists.
 func TestOthersAreNotTold(t *testing.T) {
 	t.Parallel()
 	client, asked := redistest.Own(t), new(redistest.Trips)
@@ -134,7 +134,7 @@ func TestOthersAreNotTold(t *testing.T) {
 		for _, path := range pathsOf(route) {
 			for _, query := range queriesOf(route) {
 				if strings.HasSuffix(path, "/timeline") && !query.Has("app") {
-					continue // of its one app, where what is set for all apps is in force
+					continue // the token's own app, in which overrides of all apps are in force
 				}
 				for _, body := range bodiesOf(route) {
 					try(route.method, path+"?"+query.Encode(), body)

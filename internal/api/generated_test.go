@@ -73,8 +73,8 @@ func TestGeneratedClients(t *testing.T) {
 	})
 }
 
-// holds reports when the queue does not hold the notification with that in its
-// block for APNs.
+// holds expects that the queue holds the notification, with want in its block for
+// APNs.
 func (r *rig) holds(t *testing.T, id, want string) {
 	t.Helper()
 	place, err := storetest.First(t, store.NewRecords(r.client, "", 0)).Find(t.Context(), push.Default.Queue(), id)

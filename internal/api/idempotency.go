@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// idempotencyHeader has the ID of a notification that has none in the body.
+// idempotencyHeader is the header with the ID of a notification whose body has no ID.
 // Source: draft-ietf-httpapi-idempotency-key-header.
 const idempotencyHeader = "Idempotency-Key"
 
@@ -17,8 +17,8 @@ var (
 	errKeyOfMany = &problem{Status: http.StatusBadRequest, Detail: "The header Idempotency-Key is for one notification alone: give each of an array its own id."}
 )
 
-// readKey returns the ID that the header has: a String of structured fields, or its
-// content bare; "" without the header.
+// readKey returns the ID in the header: a String of structured fields, or the String's
+// content without quotes; "" without the header.
 func readKey(h http.Header) (string, error) {
 	values := h[idempotencyHeader]
 	if len(values) == 0 {
@@ -34,8 +34,8 @@ func readKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// unquote returns the value of a structured field's String, and whether the text is one; the
-// caller checks that its characters are an ID's. Source: RFC 9651, section 3.3.3.
+// unquote returns the value of a structured field's String, and whether the text is a String.
+// The caller checks that the value is an ID. Source: RFC 9651, section 3.3.3.
 func unquote(text string) (string, bool) {
 	inner, closed := strings.CutSuffix(text[1:], `"`)
 	if !closed {
@@ -55,12 +55,12 @@ func unquote(text string) (string, bool) {
 	return b.String(), true
 }
 
-// takeKey gives the notification the ID that the header has, unless it has another.
+// takeKey sets the notification's ID to the header's. A different ID in the body is a fault.
 func takeKey(n *push.Notification, key string) error {
 	switch {
 	case key == "" || n.ID == key:
 	case n.ID != "":
-		return push.Faults{{Field: "/id", Problem: "is another than the header Idempotency-Key has"}}
+		return push.Faults{{Field: "/id", Problem: "differs from the header Idempotency-Key"}}
 	default:
 		n.ID = key
 	}

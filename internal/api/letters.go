@@ -18,7 +18,7 @@ const (
 	maxPageSize = 1000
 )
 
-// lettersQuery are the parameters that say which of the dead letters.
+// lettersQuery are the parameters that select dead letters, and the page.
 var lettersQuery = []string{"app", "category", "reason", "since", "cursor", "limit"}
 
 // letters lists the selected dead letters, without their jobs.
@@ -33,7 +33,7 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 			return reply{}, badQuery("since", "a duration such as 2h or 5d")
 		}
 	}
-	if err := c.as.MayNarrow(s.App); err != nil { // it may have left the configuration
+	if err := c.as.MayNarrow(s.App); err != nil { // the app need not be configured any more
 		return reply{}, err
 	}
 	page, err := c.as.Letters(ctx, c.query.Get("cursor"), limit)
@@ -45,7 +45,7 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, page}, nil
 }
 
-// pageLimit is how many entries the query asks for.
+// pageLimit returns the number of entries that the query asks for.
 func pageLimit(c *call) (int, error) {
 	text := c.query.Get("limit")
 	if text == "" {
@@ -58,13 +58,13 @@ func pageLimit(c *call) (int, error) {
 	return n, nil
 }
 
-// letter shows a dead letter whole.
+// letter returns a dead letter with its job.
 func (a *API) letter(ctx context.Context, c *call) (reply, error) {
 	l, err := c.as.Letter(ctx, c.ref())
 	return reply{http.StatusOK, l}, err
 }
 
-// requeue has a dead letter's notification sent again.
+// requeue puts a dead letter's notification back on its queue.
 func (a *API) requeue(ctx context.Context, c *call) (reply, error) {
 	ref := c.ref()
 	return reply{http.StatusAccepted, accepted{ID: ref.ID}}, c.as.Requeue(ctx, ref)

@@ -150,7 +150,7 @@ func TestBadOverrides(t *testing.T) {
 	}
 }
 
-// Of an import all is set, or nothing where it is only tried.
+// An import sets all of its overrides, and a dry run sets nothing.
 func TestImportOverrides(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -56,7 +56,7 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusAccepted, answer}, nil
 }
 
-// ref is the notification or the dead letter that the request names.
+// ref returns the notification or the dead letter that the request names.
 func (c *call) ref() push.Ref {
 	return push.Ref{ID: c.PathValue("id"), App: c.query.Get("app"), User: c.query.Get("user")}
 }
@@ -87,7 +87,7 @@ func (a *API) withdraw(ctx context.Context, c *call) (reply, error) {
 	q := c.query
 	for _, name := range []string{"app", "user"} {
 		if q.Get(name) == "" || names.Text(q.Get(name), push.MaxNameBytes) != "" {
-			return reply{}, badQuery(name, "a name, and there")
+			return reply{}, badQuery(name, "there, and a valid name")
 		}
 	}
 	group := push.Group{Thread: q.Get("thread"), CollapseKey: q.Get("collapse_key"), Category: q.Get("category"), DigestKey: q.Get("digest_key")}

@@ -19,7 +19,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A notification is taken once, whatever its ID, and an ID of another one is refused.
+// A notification is accepted once, whatever characters its ID has. An ID that a different
+// notification has is refused.
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -59,7 +60,7 @@ func TestEnqueue(t *testing.T) {
 	}
 }
 
-// Of a batch each has its own answer, at both places, and all together a status.
+// Each notification of a batch has its own result, on both paths, and the batch has a status.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -102,7 +103,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A producer is warned of a category that the configuration does not have, if anybody is.
+// A producer is warned of an unconfigured category, if limits.unknown_category is warn.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	in := func(category, id string) string {
@@ -164,7 +165,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("%q: %+v", keys, p)
 		}
 	}
-	if p := post(http.StatusBadRequest, path, notification("another", "ada"), "bare").problem(t); len(p.Errors) != 1 || p.Errors[0] != (problems.Fault{Pointer: "/id", Detail: "is another than the header Idempotency-Key has"}) {
+	if p := post(http.StatusBadRequest, path, notification("another", "ada"), "bare").problem(t); len(p.Errors) != 1 || p.Errors[0] != (problems.Fault{Pointer: "/id", Detail: "differs from the header Idempotency-Key"}) {
 		t.Errorf("%+v", p)
 	}
 	if p := post(http.StatusBadRequest, path, "["+notification("", "ada")+"]", "one").problem(t); p.Detail != errKeyOfMany.Detail {

@@ -34,14 +34,14 @@ var load = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, doc.Validate(context.Background())
 })
 
-// A match is a writer that the matching mux's handlers fill in.
+// A match is a writer into which the handlers of matching write the route.
 type match struct {
 	http.ResponseWriter
 	route  *routers.Route
 	params map[string]string
 }
 
-// matching answers which operation of the document a request is for, to a match.
+// matching finds the document's operation for a request. Its handlers write into a match.
 var matching = sync.OnceValues(func() (*http.ServeMux, error) {
 	doc, err := load()
 	if err != nil {
@@ -65,8 +65,8 @@ var matching = sync.OnceValues(func() (*http.ServeMux, error) {
 	return mux, nil
 })
 
-// conforms holds a request, unless it is one that was refused as not valid, and
-// the answer against the document.
+// conforms checks the answer, and the request unless it was refused, against the
+// document.
 func conforms(req *http.Request, answer *exchange) error {
 	mux, err := matching()
 	if err != nil {
@@ -79,19 +79,19 @@ func conforms(req *http.Request, answer *exchange) error {
 	}
 	req.Body = io.NopCloser(&body)
 	if asked.URL.Path == "/v1/notifications" && bytes.HasPrefix(bytes.TrimLeft(body.Bytes(), " \t\r\n"), []byte("[")) {
-		asked.URL.Path += ":batch" // as the document says
+		asked.URL.Path += ":batch" // the document has arrays at this path
 	}
 	mux.ServeHTTP(m, asked)
 	if m.route == nil {
 		if answer.StatusCode != http.StatusNotFound && answer.StatusCode != http.StatusMethodNotAllowed {
-			return errors.New("the document does not have it")
+			return errors.New("the document does not have this route")
 		}
 		return nil
 	}
 	route, params := m.route, m.params
 	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true, IncludeResponseStatus: true}
 	input := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options}
-	partly := strings.Contains(answer.text, `"status":400`) // of a batch
+	partly := strings.Contains(answer.text, `"status":400`) // an item of a batch was refused
 	if answer.StatusCode < 400 && !partly {
 		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
 			return fmt.Errorf("the request: %w", err)
@@ -108,11 +108,11 @@ func conforms(req *http.Request, answer *exchange) error {
 	return nil
 }
 
-// Every route is in the document, which is served, and nothing else is.
+// The document is served, and has every route and no other.
 func TestDocumentHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	if got := newRig(t).do(http.StatusOK, "", "GET", "/openapi.json", ""); got.text != string(document) {
-		t.Error("another document is served")
+		t.Error("the served document differs from the file")
 	}
 	doc, err := load()
 	must(t, err)
@@ -261,7 +261,7 @@ func TestDocumentHasTheProbes(t *testing.T) {
 		}
 	}
 	ask("/healthz", http.StatusOK)
-	ask("/readyz", http.StatusServiceUnavailable) // it starts
+	ask("/readyz", http.StatusServiceUnavailable) // the process is starting
 	h.Started()
 	ask("/readyz", http.StatusOK)
 	h = health.New(health.Check{Name: "redis", Probe: func(context.Context) string { return "does not answer" }})

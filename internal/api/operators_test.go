@@ -200,7 +200,7 @@ func TestConfirmLoss(t *testing.T) {
 	}
 }
 
-// The overview, the workers, the throughput and the audit.
+// The overview, the workers, the throughput and the audit are answered.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -209,7 +209,7 @@ func TestOverview(t *testing.T) {
 	now := time.Now()
 	must(t, control.AddMinutes(t.Context(), r.client, "", []control.Minute{{At: now.Add(-2 * time.Hour), Sent: 7}, {At: now, Sent: 3}}))
 	var o operate.Overview
-	eventually.Holds(t, "all parts are read", func() bool { // a slow machine reads some too late
+	eventually.Holds(t, "all parts are read", func() bool { // a slow machine reads some parts too late
 		o = operate.Overview{}
 		r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
 		return len(o.Unread) == 0
@@ -262,7 +262,7 @@ func TestSeveralAtOnce(t *testing.T) {
 	}
 	for _, c := range []struct{ path, ids, want string }{
 		{"/v1/cancellations", "plain critical nobody", "done done unknown"}, {"/v1/cancellations", "plain code", "ended done"},
-		{"/v1/requeues", "gone nobody a\\u0000b", "done unknown unknown"}, // an ID of a job that somebody else has put there
+		{"/v1/requeues", "gone nobody a\\u0000b", "done unknown unknown"}, // another program may have queued a job with any ID
 		{"/v1/purges", "purged", "done"}, {"/v1/purges", "purged", "unknown"},
 	} {
 		if got := act(c.path, strings.Fields(c.ids)...); got != c.want {
@@ -293,7 +293,7 @@ func TestTimeline(t *testing.T) {
 	}
 	const path = "/v1/users/%C3%B6%2Fd%20a/timeline"
 	var got inspect.Timeline
-	eventually.Holds(t, "the admission has come", func() bool { // it may be stamped a little ahead of Redis's clock
+	eventually.Holds(t, "the admission has come", func() bool { // its instant may be slightly ahead of Redis's clock
 		got = inspect.Timeline{}
 		r.do(http.StatusOK, viewerToken, "GET", path+"?app=demo&category=news&category=security", "").into(t, &got)
 		return len(got.Bookings) < 3
@@ -308,5 +308,5 @@ func TestTimeline(t *testing.T) {
 		r.do(http.StatusBadRequest, viewerToken, "GET", bad, "")
 	}
 	one := newRigOn(t, r.client, func(o *rigOptions) { o.Apps = operate.Apps{"demo": {}} })
-	one.do(http.StatusOK, operatorToken, "GET", path, "") // of the one app
+	one.do(http.StatusOK, operatorToken, "GET", path, "") // there is only one app
 }

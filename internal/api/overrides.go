@@ -46,7 +46,7 @@ func checkName(c *call, of, name string, there bool) error {
 	return nil
 }
 
-// overrides lists a page of them.
+// overrides lists a page of overrides.
 func (a *API) overrides(ctx context.Context, c *call) (reply, error) {
 	of, err := level(c)
 	if err != nil {
@@ -75,7 +75,7 @@ func override(c *call) (o limits.Override, err error) {
 		there bool
 	}{{"app", o.App != ""}, {"user", o.User != ""}, {"category", o.Category != ""}, {"quota", o.Quota != ""}, {"mute", o.Mute}} {
 		if of.there {
-			wrong = append(wrong, fault{"/" + of.name, "belongs into the query"})
+			wrong = append(wrong, fault{"/" + of.name, "belongs in the query"})
 		}
 	}
 	if wrong != nil {
@@ -156,7 +156,7 @@ func (a *API) previewOverride(ctx context.Context, c *call) (reply, error) {
 	}
 	if remove {
 		if !reflect.DeepEqual(o, limits.Override{Level: o.Level}) {
-			return reply{}, invalid([]fault{{"", "must be {} where the query has remove: what is below the override would be in force"}})
+			return reply{}, invalid([]fault{{"", "must be {} if the query has remove: without the override, the limits below it would be in force"}})
 		}
 		wanted = nil
 	}

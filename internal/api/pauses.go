@@ -35,7 +35,7 @@ func pauseOf(c *call) (pause.Pause, error) {
 	return p, nil
 }
 
-// wantedPause is the body that begins a pause.
+// wantedPause is the body of a request that begins a pause.
 type wantedPause struct {
 	Until  *time.Time `json:"until"`
 	Reason string     `json:"reason"`
@@ -59,8 +59,8 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, p}, err
 }
 
-// endOf returns the end that a body sets, the zero time for none. The zero instant in the body is
-// in the past.
+// endOf returns the end that a body sets; the zero time means no end. A zero time in the body is
+// an end in the past.
 func endOf(until *time.Time) (time.Time, error) {
 	switch {
 	case until == nil:
@@ -71,7 +71,7 @@ func endOf(until *time.Time) (time.Time, error) {
 	return *until, nil
 }
 
-// endPause ends the pauses that hold the query's selection, and returns them.
+// endPause ends the pauses of the query's selection, and returns them.
 func (a *API) endPause(ctx context.Context, c *call) (reply, error) {
 	p, err := pauseOf(c)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/pushpace/pushpace/internal/api/problems"
 )
 
-// Errors as they are answered, and one thing that is wrong with a body, at a JSON pointer.
+// A problem is an error as it is answered; a fault is one error of a body, at a JSON pointer.
 type (
 	problem = problems.Problem
 	result  = problems.Result
 	fault   struct{ pointer, detail string }
 )
 
-// comeAgain is the wait that is asked for while there is no room.
+// comeAgain is the Retry-After while there is no room.
 const comeAgain = problems.ComeAgain
 
-// invalid is the answer to a body that holds faults.
+// invalid returns the answer to a body with faults.
 func invalid(faults []fault) *problem {
 	all := make([]problems.Fault, len(faults))
 	for i, f := range faults {
@@ -30,7 +30,7 @@ func invalid(faults []fault) *problem {
 	return problems.Invalid(all)
 }
 
-// fail answers a failed request and logs it. Of the client's words the log has only the method
+// fail answers a failed request and logs it. Of the client's text the log shows only the method
 // and the address.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, err error) {
 	p := *problems.Of(err)
@@ -44,7 +44,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 	if p.Status == problems.Gone {
 		return
 	}
-	if a.o.Local != nil && p.Cause != nil { // who asks has no log to look into
+	if a.o.Local != nil && p.Cause != nil { // the caller sees no log
 		p.Detail = strings.TrimSuffix(p.Detail, ".") + ": " + p.Why()
 	}
 	p.Title = http.StatusText(p.Status)
@@ -59,7 +59,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 		h.Set("Retry-After", strconv.Itoa(int((p.RetryAfter+time.Second-1)/time.Second)))
 	}
 	text, err := json.Marshal(&p)
-	if err != nil { // it holds texts and numbers
+	if err != nil { // never: a problem holds texts and numbers
 		panic(err)
 	}
 	writeJSON(w, p.Status, problems.Type, text)
@@ -68,7 +68,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 	}
 }
 
-// method is the request's method, if it is one of HTTP's own.
+// method returns the request's method if HTTP defines it.
 func method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:

@@ -34,7 +34,7 @@ func TestRequeueTooEarly(t *testing.T) {
 	r := newRig(t)
 	letter := &store.Letter{ID: "held", State: store.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}
 	must(t, storetest.First(r.t, r.options.Records).SetAside(t.Context(), letter))
-	// as asynq has a job that is being handled
+	// asynq stores a job in flight like this
 	must(t, r.client.HSet(t.Context(), storetest.First(t, r.options.Records).QueueKey(letter.Queue, "t:held"), "state", "active", "msg", "").Err())
 	p := r.do(http.StatusServiceUnavailable, operatorToken, "POST", "/v1/dead-letters/held/requeue", "").problem(t)
 	if !strings.HasPrefix(p.Detail, "A worker") {

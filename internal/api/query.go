@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/names"
 )
 
-// readQuery reads the query of a route that takes these parameters, or none, each once but
-// for several.
+// readQuery reads the query of a route. taken are the allowed parameters, which may appear
+// once; only the parameter in several may be repeated.
 func readQuery(raw string, taken []string, several string) (url.Values, error) {
 	if raw == "" {
 		return nil, nil
@@ -33,7 +33,7 @@ func readQuery(raw string, taken []string, several string) (url.Values, error) {
 	return query, nil
 }
 
-// checkNames refuses white space at the ends of the names in a query. DELETE takes it: an
+// checkNames refuses white space at the ends of the names in a query. DELETE accepts it: an
 // override of an older version may have such a name.
 func checkNames(method string, query url.Values) error {
 	if method == http.MethodDelete {
@@ -49,7 +49,7 @@ func checkNames(method string, query url.Values) error {
 	return nil
 }
 
-// flag returns whether the parameter is there: it is true, or left out.
+// flag returns whether the parameter is there. Its value must be true.
 func flag(query url.Values, name string) (bool, error) {
 	switch query.Get(name) {
 	case "":

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// charge charges the call's token for so many, through all processes of the API, and
-// refuses the call where its rate does not allow them.
+// charge takes cost units of the token's rate, which all processes of the API share. It
+// refuses the call if there are not enough.
 func (a *API) charge(ctx context.Context, c *call, cost int) error {
 	rate := a.o.Tokens.Rate(c.who.Name)
 	if rate == nil {

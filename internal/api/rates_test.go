@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// rated gives the producer's token so much an hour.
+// rated returns the tokens with a rate for the producer's: count an hour.
 func rated(count int) []config.Token {
 	tokens := testTokens()
 	tokens[0].Rate = &config.Quota{Rate: throttle.Rate{Count: count, Period: time.Hour}}
@@ -46,7 +46,7 @@ func TestRateOfAToken(t *testing.T) {
 		t.Helper()
 		answer := r.do(http.StatusTooManyRequests, producerToken, method, path, body)
 		after, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-		if most := units * 360; err != nil || after > most || after < 1 { // an hour has 10 of 6 minutes
+		if most := units * 360; err != nil || after > most || after < 1 { // 10 an hour are one in 360 s
 			t.Errorf("%s %s: come again after %d s, want up to %d: %v", method, path, after, most, err)
 		}
 		if got, want := answer.Header.Get("RateLimit"), fmt.Sprintf(`"shop:10/1h";r=0;t=%d`, after); got != want || answer.Header.Get("RateLimit-Policy") == "" {

@@ -31,12 +31,12 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.Parallel()
-	// a connection that is closed waits half a second for its client
+	// the server waits half a second for the client of a closed connection
 	goleak.VerifyTestMain(m, redistest.Dialing(), goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// A rig is an API over a real Redis, with everything that serve gives it. Each
-// request and answer is held against the document.
+// A rig is an API over a real Redis, with all parts that serve gives it. It checks each
+// request and answer against the document.
 type rig struct {
 	t       *testing.T
 	client  *redis.Client
@@ -73,10 +73,10 @@ func testTokens() []config.Token {
 	}
 }
 
-// demo has the configuration's apps be demo and shop.
+// demo configures the apps demo and shop.
 func demo(o *rigOptions) { o.Apps = operate.Apps{"demo": operatetest.Both, "shop": operatetest.Both} }
 
-// newRig makes one on a database of its own; change may adapt the options.
+// newRig returns a rig with its own database; change may adapt the options.
 func newRig(t *testing.T, change ...func(*rigOptions)) *rig {
 	t.Helper()
 	return newRigOn(t, redistest.Own(t), change...)
@@ -114,7 +114,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// rolesOf are the roles that may use the route.
+// rolesOf returns the roles that may use the route.
 func rolesOf(r route) (roles []config.Role) {
 	for _, role := range []config.Role{config.Producer, config.Viewer, config.Operator} {
 		if r.action != nil && r.action.Allows(operate.Principal{Role: role}) {
@@ -127,7 +127,7 @@ func rolesOf(r route) (roles []config.Role) {
 // logged collects the log.
 type logged struct{ eventually.Log }
 
-// lines answers the lines, and forgets them.
+// lines returns the lines, and clears the log.
 func (l *logged) lines() []string {
 	return strings.FieldsFunc(l.Take(), func(r rune) bool { return r == '\n' })
 }
@@ -146,8 +146,8 @@ type exchange struct {
 	t    *testing.T
 }
 
-// do makes the request, with application/json when there is a body, and expects
-// that status.
+// do makes the request, with application/json if there is a body, and expects the
+// status want.
 func (r *rig) do(want int, token, method, path, body string) *exchange {
 	r.t.Helper()
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -195,7 +195,7 @@ func into[T any](e *exchange) (v T) {
 	return v
 }
 
-// problem answers the problem that was answered.
+// problem decodes the answer as a problem.
 func (e *exchange) problem(t *testing.T) *problem {
 	t.Helper()
 	p := new(problem)
@@ -206,7 +206,7 @@ func (e *exchange) problem(t *testing.T) *problem {
 	return p
 }
 
-// notification answers one as JSON.
+// notification returns a notification as JSON.
 func notification(id, user string) string {
 	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":"orders","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`, id, user)
 }
@@ -218,7 +218,7 @@ func (r *rig) counts() store.Counts {
 	return counts
 }
 
-// bury has a notification end as a dead letter.
+// bury ends a notification as a dead letter.
 func (r *rig) bury(id string) {
 	r.t.Helper()
 	var n push.Notification
@@ -243,5 +243,5 @@ func pointers(p *problem) (all []string) {
 	return all
 }
 
-// second is the error of a call that answers something too.
+// second returns the error of a call with two results.
 func second[T any](_ T, err error) error { return err }

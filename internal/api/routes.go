@@ -10,15 +10,15 @@ import (
 // A route is one method of one path.
 type route struct {
 	method, path string
-	// action is the action that the route performs; nil for everyone's, without a token.
+	// action is the action that the route performs; nil if it is open to everyone.
 	action *operate.Action
-	// takes says that it takes a body.
+	// takes means that the route takes a body.
 	takes bool
 	// charges means that handle charges the token's rate by the body's items; other routes charge
 	// 1.
 	charges bool
-	// query are the allowed parameters. Another, or one given twice, is refused like an unknown
-	// field of a body: a typing error would widen the request.
+	// query are the allowed parameters. Any other or repeated parameter is refused, like an
+	// unknown field of a body: a typing error would widen the request.
 	query []string
 	// several is the parameter that may be given several times, if any.
 	several string
@@ -28,24 +28,24 @@ type route struct {
 }
 
 var (
-	refQuery = []string{"app", "user"} // whose the ID is
+	refQuery = []string{"app", "user"} // the owner of the ID
 	// cancelQuery has digest, to cancel a carrier with its members.
 	cancelQuery   = []string{"app", "user", digest}
 	withdrawQuery = []string{"app", "user", "thread", "collapse_key", "category", "digest_key", "cursor"}
 	pauseQuery    = []string{"app", "platform", "category", "all"}
-	// keyQuery names a level, and the others an override by its level.
+	// keyQuery names a level; the next ones name an override by its level.
 	keyQuery       = []string{"app", "user", "category"}
 	overrideQuery  = []string{"app", "user", "category", "quota", "mute"}
 	overridesQuery = []string{"app", "user", "category", "cursor", "limit"}
 	previewQuery   = []string{"app", "user", "category", "quota", "remove"}
 )
 
-// dryRun is the parameter that has a request validated, and nothing changed.
+// dryRun is the parameter of a request that is only validated and changes nothing.
 const dryRun = "dry_run"
 
 const digest = "digest"
 
-// routes are all that the API answers. openapi.json describes each.
+// routes are all routes of the API. openapi.json describes each.
 var routes = []route{
 	{method: "POST", path: "/v1/notifications", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueue},
 	{method: "DELETE", path: "/v1/notifications", action: operate.Withdraw, query: withdrawQuery, handle: (*API).withdraw},

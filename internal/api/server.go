@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// A Server answers on an address.
+// A Server serves the API on an address.
 type Server struct {
 	listener    net.Listener
 	http        *http.Server
@@ -30,7 +30,7 @@ const (
 	writeTime = 10 * time.Second
 )
 
-// Listen takes the address, for Serve.
+// Listen opens the listener for Serve.
 func Listen(o config.HTTP) (net.Listener, error) {
 	listener, err := net.Listen("tcp", string(o.Listen))
 	if err != nil {
@@ -39,7 +39,7 @@ func Listen(o config.HTTP) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve begins to answer. It closes the listener, also where it fails.
+// Serve starts to answer requests. It closes the listener, even if it fails.
 func Serve(listener net.Listener, o config.HTTP, handler http.Handler, log *slog.Logger) (*Server, error) {
 	s := &Server{
 		listener: listener,
@@ -65,10 +65,10 @@ func Serve(listener net.Listener, o config.HTTP, handler http.Handler, log *slog
 	return s, nil
 }
 
-// Addr is the address that it answers on.
+// Addr returns the server's address.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// URL is where it answers.
+// URL returns the server's URL.
 func (s *Server) URL() string {
 	scheme := "http"
 	if s.certificate != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// listen has the rig's API answer on a free port.
+// listen serves the rig's API on a free port.
 func (r *rig) listen(change func(*config.HTTP)) *Server {
 	r.t.Helper()
 	o := r.options.HTTP
@@ -40,7 +40,7 @@ func (r *rig) listen(change func(*config.HTTP)) *Server {
 	return s
 }
 
-// raw sends bytes over a connection of its own, and returns the answer.
+// raw sends bytes over a new connection, and returns the answer.
 func raw(t *testing.T, s *Server, text string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
@@ -70,7 +70,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// A header that is too large is refused, and a body that is announced as such before it is sent.
+// A header that is too large is refused, and so is a body, before it is sent, if its announced
+// length is too large.
 func TestHugeRequests(t *testing.T) {
 	t.Parallel()
 	s := newRig(t).listen(nil)
@@ -101,8 +102,8 @@ func selfSigned(t *testing.T, files config.ServerTLS, serial int64) {
 	}
 }
 
-// Over TLS a changed certificate is used for new connections, and a bad one is
-// not.
+// Over TLS a changed certificate is used for new connections, unless it is
+// invalid.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

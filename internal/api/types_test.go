@@ -22,7 +22,7 @@ import (
 )
 
 // types are the Go types that the schemas of the document describe, and that the API's client
-// reads. Schemas and types within them are found from these.
+// reads. The test finds nested schemas and types from these.
 var types = map[string]any{
 	"Accepted": accepted{}, "Batch": batch{}, "Problem": problem{}, "Done": each(nil, nil).value, "Withdrawn": control.Withdrawn{},
 	"Status": inspect.Status{}, "WaitingList": inspect.Page{}, "Timeline": inspect.Timeline{},
@@ -33,7 +33,7 @@ var types = map[string]any{
 	"DeadToken": store.DeadToken{}, "OutcomeEvent": store.OutcomeEvent{},
 }
 
-// left are fields that the answers of these schemas leave out, although the types have them.
+// left maps a schema to fields of its type that the answers leave out.
 var left = map[string][]string{"Letter": {"job"}, "WholeLetter": {"app", "category", "user"}, "Limits": {"mute", "quota"}, "Preview": {"mute"}}
 
 // optional are bodies of requests, which may leave out any field.
@@ -51,7 +51,7 @@ func TestDocumentHasTheTypes(t *testing.T) {
 	}
 }
 
-// A comparison is of types with schemas.
+// A comparison compares types with schemas.
 type comparison struct {
 	t    *testing.T
 	seen map[string]bool // types with the schemas that they were compared with
@@ -115,7 +115,7 @@ func (c *comparison) written(v reflect.Value) (value any) {
 	return value
 }
 
-// kindOf is the kind that a value of JSON has in a schema.
+// kindOf returns a JSON value's type as a schema names it.
 func kindOf(value any) string {
 	switch value.(type) {
 	case bool:
@@ -130,8 +130,8 @@ func kindOf(value any) string {
 	return "object"
 }
 
-// fieldsOf are the types of a struct's fields, by their names in JSON, where it writes them
-// itself.
+// fieldsOf returns the types of a struct's fields by their JSON names. It returns none for a
+// type with its own MarshalJSON.
 func fieldsOf(of reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	if of.Implements(reflect.TypeFor[json.Marshaler]()) {
@@ -145,7 +145,7 @@ func fieldsOf(of reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// fill makes all that can be set something, so that nothing is left out where it is written.
+// fill sets every field that can be set, so that JSON leaves out no field.
 func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case time.Time:

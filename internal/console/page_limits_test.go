@@ -190,7 +190,7 @@ func TestUndoLimits(t *testing.T) {
 	lacks(t, viewer.get(http.StatusOK, limitsLogPath), `action="/console/limits`, "Undo")
 	undo := func(version string) url.Values { return url.Values{"version": {version}} }
 	viewer.post(http.StatusForbidden, limitsLogPath, undo("3"))
-	contains(t, operator.post(http.StatusConflict, limitsLogPath, undo("1")), "It has changed since")
+	contains(t, operator.post(http.StatusConflict, limitsLogPath, undo("1")), "The limits have changed since")
 	asked := operator.post(http.StatusOK, limitsLogPath, undo("3"))
 	contains(t, asked, "is in force again", "user ada", "2/1h until", "<dt>Then</dt><dd>1/1h", "ann")
 	if operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked)) != limitsLogPath+"?done=limit-undone" {
@@ -199,7 +199,7 @@ func TestUndoLimits(t *testing.T) {
 	if o := r.there(level); o == nil || o.Policy.Rates[0].Count != 1 || !o.Until.IsZero() || o.By != "ada" {
 		t.Errorf("%+v", o)
 	}
-	contains(t, operator.post(http.StatusConflict, limitsLogPath, hidden(t, asked)), "It has changed since")
+	contains(t, operator.post(http.StatusConflict, limitsLogPath, hidden(t, asked)), "The limits have changed since")
 	asked = operator.post(http.StatusOK, limitsLogPath, undo("2"))
 	contains(t, asked, "There was no override before the change: it is removed.")
 	operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked))

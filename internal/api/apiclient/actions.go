@@ -9,16 +9,16 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
 )
 
-// Actions returns the newest actions of operators, the newest first, at most so many.
+// Actions returns the actions of operators, the newest first; newest bounds their number.
 func (c *Client) Actions(ctx context.Context, newest int) ([]auditlog.Entry, error) {
 	return newestOf(ctx, c, "/v1/actions", "actions", newest, func(last auditlog.Entry) string { return last.Cursor })
 }
 
-// newestPage is how many of a list are asked for at once.
+// newestPage is the number of entries that one request asks for.
 const newestPage = 1000
 
-// newestOf returns the newest entries of the path's list of that name, at most n. before returns
-// the cursor for older entries, from the last one.
+// newestOf reads the list called name from the path, the newest entry first; most bounds the
+// entries. before returns the cursor of the entries that are older than last.
 func newestOf[T any](ctx context.Context, c *Client, path, name string, most int, before func(last T) string) ([]T, error) {
 	all := []T{}
 	query := url.Values{}

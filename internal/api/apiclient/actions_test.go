@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// As many actions are asked for as are wanted, page by page, until there are no more.
+// Actions reads pages until it has the wanted number of actions, or until there are no more.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	const kept = 2300

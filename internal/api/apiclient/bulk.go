@@ -13,9 +13,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Queued calls f with each selected notification that waits, in no order, perhaps
-// with one twice, until f answers false. Where it went past shards that do not answer it then
-// returns a *store.UnreachableError, and inspect.ErrCausesUnread where that is so.
+// Queued calls f with each selected notification that waits, in no order, with some perhaps
+// twice, until f returns false. Its error then joins a *store.UnreachableError if it skipped
+// shards that do not answer, and inspect.ErrCausesUnread if causes could not be read.
 func (c *Client) Queued(ctx context.Context, s inspect.Selection, f func(inspect.Queued) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey, "for": string(s.For)} {
@@ -47,7 +47,7 @@ func (c *Client) Queued(ctx context.Context, s inspect.Selection, f func(inspect
 	}
 }
 
-// CancelEach cancels notifications, and returns each result: nil, or an error of
+// CancelEach cancels notifications, and returns for each nil or an error of
 // control.Control.Cancel.
 func (c *Client) CancelEach(ctx context.Context, refs []push.Ref) []error {
 	return c.each(ctx, "/v1/cancellations", refs)
@@ -71,7 +71,7 @@ func (c *Client) each(ctx context.Context, path string, refs []push.Ref) []error
 	return errs
 }
 
-// eachOf is each in one request, or in more where that is too large for the API.
+// eachOf is each in one request, or in several if one is too large for the API.
 func (c *Client) eachOf(ctx context.Context, path string, refs []push.Ref) []error {
 	var answer struct {
 		Results []struct {

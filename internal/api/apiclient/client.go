@@ -1,5 +1,5 @@
-// Package apiclient asks the HTTP API. It returns the values of internal/operate, and its
-// errors where they are about the request.
+// Package apiclient is a client of the HTTP API. It returns the values of internal/operate, and
+// the errors of internal/operate that the API names.
 package apiclient
 
 import (
@@ -29,7 +29,7 @@ const (
 	timeout = 30 * time.Second
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 64 << 20
-	// connections are kept to the API.
+	// connections bounds the connections to the API that are kept open.
 	connections = 8
 )
 
@@ -51,7 +51,7 @@ type Client struct {
 	host  string // "" for the API in this process
 	token string
 	http  *http.Client
-	end   func() error // what the API in this process works with; nil for none
+	end   func() error // closes the parts of an API in this process; nil for another API
 }
 
 // New returns a client. It connects to nothing yet; its error is about the options.
@@ -61,7 +61,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("the API's token holds a space, a line end or what is no ASCII: that is no token")
+		return nil, errors.New("the API's token holds a space, a line end or a character outside ASCII: no token does")
 	}
 	if o.Token != "" && base.Scheme == "http" && !loopback(base.Hostname()) {
 		return nil, fmt.Errorf("the API at %s: a token does not go over plain http to another machine: use https", base.Host)
@@ -85,18 +85,18 @@ func New(o Options) (*Client, error) {
 		base: strings.TrimRight(base.String(), "/"), host: base.Host, token: o.Token,
 		http: &http.Client{
 			Transport: transport, Timeout: timeout,
-			// it would carry the token elsewhere
+			// a redirect would carry the token elsewhere
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
 }
 
-// NewLocal returns a client of an API in this process, which its Close ends.
+// NewLocal returns a client of an API in this process. The client's Close calls end.
 func NewLocal(api http.Handler, end func() error) *Client {
 	return &Client{base: "http://localhost", http: &http.Client{Transport: inProcess{api}}, end: end}
 }
 
-// inProcess has requests answered by a handler, without a connection.
+// inProcess passes requests to a handler, without a connection.
 type inProcess struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.
@@ -108,7 +108,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
 	a := &answer{header: http.Header{}}
 	p.ServeHTTP(a, r)
-	if a.status == 0 { // who asked is gone
+	if a.status == 0 { // the handler does not answer a caller that is gone
 		return nil, cmp.Or(r.Context().Err(), errNoAnswer)
 	}
 	return &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r}, nil
@@ -119,7 +119,7 @@ var errNoAnswer = errors.New("there is no answer")
 // An answer collects a handler's response. It implements http.ResponseWriter.
 type answer struct {
 	header http.Header
-	status int // 0 before there is one
+	status int // 0 before the handler sets it
 	body   bytes.Buffer
 }
 
@@ -137,7 +137,7 @@ func parseURL(text string) (*url.URL, error) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, errors.New("the API's URL: want http://HOST:PORT or https://HOST")
 	case u.User != nil:
-		return nil, errors.New("the API's URL holds a user: a token says who asks")
+		return nil, errors.New("the API's URL holds a user: give a token instead")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("the API's URL: want no query and no fragment")
 	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
@@ -160,14 +160,13 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// call makes a request, with a body unless that is nil, and reads the answer
-// into the value, unless that is nil. Its error is the one that the API's answer names, or
-// a *Problem.
+// call makes a request and decodes the answer; body and into may be nil. Its error is the
+// one that the API's answer names, or a *Problem.
 func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
 	return c.callOf(ctx, "", method, path, body, into)
 }
 
-// callOf is call about a notification or a dead letter with that ID.
+// callOf is call for the notification or the dead letter with that ID.
 func (c *Client) callOf(ctx context.Context, id, method, path string, body, into any) error {
 	status, header, answer, err := c.do(ctx, method, path, body)
 	if err != nil {
@@ -182,7 +181,7 @@ func (c *Client) callOf(ctx context.Context, id, method, path string, body, into
 	return c.read(status, answer, into)
 }
 
-// read reads an answer that is no problem.
+// read decodes a successful answer.
 func (c *Client) read(status int, answer []byte, into any) error {
 	if json.Unmarshal(answer, into) != nil {
 		return c.strange(status)
@@ -204,7 +203,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (int, ht
 	return c.send(ctx, method, path, &text)
 }
 
-// send is do with a body of JSON; nil for none.
+// send is do with a body in JSON; nil for no body.
 func (c *Client) send(ctx context.Context, method, path string, body *bytes.Buffer) (int, http.Header, []byte, error) {
 	var content io.Reader
 	if body != nil {
@@ -237,7 +236,7 @@ func (c *Client) send(ctx context.Context, method, path string, body *bytes.Buff
 	return resp.StatusCode, resp.Header, answer, nil
 }
 
-// failed is about a request without an answer. The path stays out of it.
+// failed returns the error of a request without an answer. It does not show the path.
 func (c *Client) failed(err error) error {
 	var where *url.Error
 	if errors.As(err, &where) {
@@ -249,7 +248,7 @@ func (c *Client) failed(err error) error {
 	return fmt.Errorf("the API at %s: %w", c.host, err)
 }
 
-// segment writes a name as one segment of a path, which no name leaves.
+// segment escapes any name, even "..", as one segment of a path.
 func segment(name string) string {
 	if name == "." || name == ".." {
 		return "/" + strings.ReplaceAll(name, ".", "%2E")

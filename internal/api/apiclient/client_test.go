@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const token = "hunter2"
 
-// client returns a client of a server that answers by f.
+// client returns a client of a server with the handler f.
 func client(t *testing.T, f http.HandlerFunc) *apiclient.Client {
 	t.Helper()
 	server := httptest.NewServer(f)
@@ -52,7 +52,7 @@ func problem(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// An answer of another server is reported as such, without the token.
+// An answer that is not pushpace's is reported as such, without the token.
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestStrangeAnswers(t *testing.T) {
 		{"hang up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		{"no token", func(w http.ResponseWriter, _ *http.Request) {
 			problem(w, http.StatusUnauthorized, `{"title":"Unauthorized","status":401,"detail":"Send a token."}`)
-		}, "answered 401 Unauthorized: Send a token: give its token by --token-file or PUSHPACE_API_TOKEN"},
+		}, "answered 401 Unauthorized: Send a token: give the API's token by --token-file or PUSHPACE_API_TOKEN"},
 		{"faults", func(w http.ResponseWriter, _ *http.Request) {
 			problem(w, http.StatusBadRequest, `{"detail":"The body is not valid.","errors":[{"pointer":"/rates/0","detail":"is odd"},{"pointer":"","detail":"is long"}]}`)
 		}, "answered 400 Bad Request: The body is not valid: /rates/0: is odd; is long"},
@@ -84,7 +84,7 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// A name cannot reach out of its place in the path. Each request has the token.
+// A name stays within its segment of the path. Each request has the token.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a/b", "../../audit", "a?b=c", "ö 日本", "%2F", "a#b", ".", ".."} {
@@ -120,7 +120,7 @@ func ns(ids ...string) []apiclient.Item {
 	return all
 }
 
-// Each notification of a batch has its own answer.
+// Each notification of a batch has its own result.
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -140,7 +140,7 @@ func TestEnqueue(t *testing.T) {
 	}
 }
 
-// When the API takes nothing, the error says whether to retry.
+// If the API refuses a batch, the error says whether to retry.
 func TestEnqueueRefused(t *testing.T) {
 	t.Parallel()
 	for status, again := range map[int]bool{401: false, 403: false, 404: false, 415: false, 408: true, 429: true, 500: true, 503: true} {
@@ -157,7 +157,7 @@ func TestEnqueueRefused(t *testing.T) {
 	}
 }
 
-// A batch that is too large goes in parts; a notification that is, is refused.
+// A batch that is too large is sent in parts; a notification that is too large is refused.
 func TestEnqueueTooLarge(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,7 @@ func TestEnqueueTooLarge(t *testing.T) {
 	}
 }
 
-// The certificate is verified by the system's authorities, or by the given ones.
+// The certificate is verified by the authorities of the system, or of the given file.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
@@ -203,8 +203,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The client knows the outcomes of a bulk request; an unknown one, as of a later API, is no
-// success.
+// The client knows the outcomes of a bulk request. An unknown outcome, such as a newer API may
+// send, is no success.
 func TestOutcomesOfSeveral(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -229,8 +229,8 @@ func TestOutcomesOfSeveral(t *testing.T) {
 	}
 }
 
-// The faults of an import point at the overrides of all, however many requests it takes,
-// and nothing is set where there are any.
+// The faults of an import point into the whole list, however many requests it takes. With a
+// fault, nothing is set.
 func TestFaultsOfAnImport(t *testing.T) {
 	t.Parallel()
 	set := 0
@@ -271,7 +271,7 @@ func TestFaultsOfAnImport(t *testing.T) {
 	}
 }
 
-// A missing answer of an API in this process is no success.
+// A request that the API in this process does not answer is no success.
 func TestNoAnswerInProcess(t *testing.T) {
 	t.Parallel()
 	ended := false
@@ -296,7 +296,7 @@ func TestNoAnswerInProcess(t *testing.T) {
 	}
 }
 
-// A request that is too large for the API goes in parts, and the results keep their order.
+// A request that is too large for the API is sent in parts, and the results keep their order.
 func TestLargeCancellationIsSplit(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {

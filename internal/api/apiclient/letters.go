@@ -17,11 +17,11 @@ import (
 
 const letters = "/v1/dead-letters"
 
-// pageSize is how many dead letters are asked for at once.
+// pageSize is the number of dead letters that one request asks for.
 const pageSize = 500
 
 // Letters calls f with each selected dead letter, without its job, in no order, until f
-// answers false. Where it went past shards that do not answer it then returns a
+// returns false. If it skipped shards that do not answer, it then returns a
 // *store.UnreachableError.
 func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*store.Letter) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
@@ -51,7 +51,7 @@ func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(
 	}
 }
 
-// unread is the error of a list that went past these shards; nil for none.
+// unread returns the error of a list that skipped these shards; nil without any.
 func unread(past []int) error {
 	if len(past) == 0 {
 		return nil
@@ -66,13 +66,13 @@ func (c *Client) Letter(ctx context.Context, ref push.Ref) (*store.Letter, error
 	return l, c.callOf(ctx, ref.ID, http.MethodGet, named(letters, ref, ""), nil, l)
 }
 
-// Requeue puts a dead letter's notification back on its queue. It answers
-// store.ErrNoLetter when there is none, or a *push.AmbiguousError.
+// Requeue puts a dead letter's notification back on its queue. Its error may be
+// store.ErrNoLetter or a *push.AmbiguousError.
 func (c *Client) Requeue(ctx context.Context, ref push.Ref) error {
 	return c.callOf(ctx, ref.ID, http.MethodPost, named(letters, ref, "/requeue"), nil, nil)
 }
 
-// Purge deletes the dead letter. It answers store.ErrNoLetter when there is none, or a
+// Purge deletes the dead letter. Its error may be store.ErrNoLetter or a
 // *push.AmbiguousError.
 func (c *Client) Purge(ctx context.Context, ref push.Ref) error {
 	return c.callOf(ctx, ref.ID, http.MethodDelete, named(letters, ref, ""), nil, nil)

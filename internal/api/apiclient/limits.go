@@ -21,12 +21,12 @@ const (
 	overridesPath = "/v1/overrides"
 )
 
-// ofLevel is the path with the level in the query, which is written as the level's key.
+// ofLevel adds the level to the path, as a query: the level's key is written as one.
 func ofLevel(path string, l limits.Level) string {
 	return path + "?" + l.Key()
 }
 
-// Limits returns the limits in force at the level. The zero level asks for the configured ones.
+// Limits returns the limits in force at the level. The zero level means the configured limits.
 func (c *Client) Limits(ctx context.Context, at limits.Level) (*operate.Limits, error) {
 	l := new(operate.Limits)
 	return l, c.call(ctx, http.MethodGet, ofLevel(limitsPath, at), nil, l)
@@ -47,8 +47,8 @@ func (c *Client) Categories(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(l.Categories)), err
 }
 
-// Preview returns the effect of an override at the level, or for nil of removing one; nil if
-// there is none.
+// Preview returns the effect of an override at the level. A nil override asks for the effect
+// of removing the level's override; if there is none, Preview returns nil.
 func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*operate.Preview, error) {
 	path, body := ofLevel(overridesPath+"/preview", at), limits.Override{}
 	if o != nil {
@@ -75,8 +75,8 @@ func (c *Client) SetOverride(ctx context.Context, o limits.Override) (*operate.S
 	return set, err
 }
 
-// asked returns the override as a request has it, with the level and without author and time: the
-// API sets those.
+// asked returns the override for a request: with the level, and without author and time, which
+// the API sets.
 func asked(o limits.Override, at limits.Level) limits.Override {
 	o.Level, o.By, o.At = at, "", time.Time{}
 	return o
@@ -118,11 +118,11 @@ func (c *Client) CheckImport(ctx context.Context, all []limits.Override) error {
 	return err
 }
 
-// Import sets the overrides, which are of different levels, once all of them are valid, a
-// thousand at a time. By and At are not used. Its error is a *PartError where some are set; the
-// Errors of a Problem in it point at /overrides/N of all.
+// Import checks all overrides, which must be of different levels, and then sets a thousand per
+// request. By and At are not used. Its error is a *PartError if some overrides are set; the
+// Errors of a Problem point at /overrides/N of the whole list.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {
-	if len(all) > limitsPage { // else the request checks all of them first
+	if len(all) > limitsPage { // a single request checks all of its overrides first
 		if err := c.CheckImport(ctx, all); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 	return err
 }
 
-// importAll asks for all of them, and returns how many were answered without an error.
+// importAll sends all overrides, and returns the number that the API has accepted.
 func (c *Client) importAll(ctx context.Context, query string, all []limits.Override) (done int, err error) {
 	for some := range slices.Chunk(all, limitsPage) {
 		var body operate.OverridePage
@@ -166,14 +166,14 @@ type PartError struct {
 
 // Error implements error.
 func (e *PartError) Error() string {
-	return fmt.Sprintf("%d of %d are set; then: %v", e.Done, e.All, e.Err)
+	return fmt.Sprintf("%d of %d overrides are set; then: %v", e.Done, e.All, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// shifted is a pointer to an override of a request, in all of which there are so many
-// before it.
+// shifted turns a pointer into a request into one into the whole list, in which before
+// overrides precede the request's.
 func shifted(pointer string, before int) string {
 	const list = "/overrides/"
 	at, field, _ := strings.Cut(strings.TrimPrefix(pointer, list), "/")
@@ -184,10 +184,10 @@ func shifted(pointer string, before int) string {
 	return strings.TrimSuffix(list+strconv.Itoa(before+n)+"/"+field, "/")
 }
 
-// limitsPage is how many overrides or changes of them are asked for at once.
+// limitsPage is the number of overrides that one request sets or asks for.
 const limitsPage = 1000
 
-// LimitsLog returns the newest changes, the newest first, at most so many.
+// LimitsLog returns the changes of overrides, the newest first; newest bounds their number.
 func (c *Client) LimitsLog(ctx context.Context, newest int) ([]limits.Change, error) {
 	return newestOf(ctx, c, overridesPath+"/log", "changes", newest, func(last limits.Change) string { return strconv.FormatInt(last.Version, 10) })
 }

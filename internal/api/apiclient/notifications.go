@@ -18,17 +18,17 @@ import (
 
 const notifications = "/v1/notifications"
 
-// An Item is a notification to hand over: its ID, and the whole of it as one JSON value,
-// which has the ID.
+// An Item is a notification to enqueue: its ID, and all of it in JSON, which includes the
+// ID.
 type Item struct {
 	ID   string
 	JSON []byte
 }
 
-// ItemOf returns the notification as one.
+// ItemOf returns the notification as an Item.
 func ItemOf(n *push.Notification) Item {
 	text, err := json.Marshal(n)
-	if err != nil { // it holds texts, numbers and instants
+	if err != nil { // never: a notification holds texts, numbers and instants
 		panic(err)
 	}
 	return Item{n.ID, text}
@@ -36,7 +36,7 @@ func ItemOf(n *push.Notification) Item {
 
 // Enqueue enqueues at most 1,000 notifications, each on its own, and each user's in order. A
 // refusal is push.Faults or push.ErrConflict. Any other error leaves open whether the
-// notification was taken: enqueue it again under the same ID.
+// notification was accepted: enqueue it again under the same ID.
 func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 	results := make([]operate.Result, len(ns))
 	status, header, answer, err := c.send(ctx, http.MethodPost, notifications, array(ns))
@@ -51,7 +51,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 	case err != nil:
 	case json.Unmarshal(answer, &batch) == nil && len(batch.Results) == len(ns):
 	case status == http.StatusRequestEntityTooLarge:
-		err = push.Faults{{Problem: "is larger than the API takes"}}
+		err = push.Faults{{Problem: "is larger than the API accepts"}}
 	case status == http.StatusOK, status == http.StatusAccepted:
 		err = c.strange(status)
 	default:
@@ -72,7 +72,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 			r.ID, r.Known = one.ID, true
 		case http.StatusConflict:
 			r.ID, r.Err = one.ID, push.ErrConflict
-		case http.StatusBadRequest, http.StatusForbidden: // of an app that is not the token's
+		case http.StatusBadRequest, http.StatusForbidden: // forbidden: the app is not the token's
 			r.Err = problems.Faults(one.Errors, "/"+strconv.Itoa(i))
 		default:
 			r.Err = c.failedOne(one.Status, one.Detail, header)
@@ -81,7 +81,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 	return results
 }
 
-// array is the notifications as a body.
+// array returns a body with the notifications.
 func array(ns []Item) *bytes.Buffer {
 	size := 2
 	for i := range ns {
@@ -99,7 +99,7 @@ func array(ns []Item) *bytes.Buffer {
 	return body
 }
 
-// named returns the path of the reference's notification below a list's path, with the rest.
+// named returns the list's path, the ID and the rest, with app and user as the query.
 func named(list string, ref push.Ref, rest string) string {
 	path := list + segment(ref.ID) + rest
 	query := url.Values{}
@@ -160,8 +160,8 @@ func (c *Client) Withdraw(ctx context.Context, app, user string, g push.Group) (
 	}
 }
 
-// Timeline returns the timeline of the app's user. The app may be "" when there
-// is one; without categories it is of all of them.
+// Timeline returns the timeline of the app's user. The app may be "" if there is only one
+// app. Without categories the timeline is of all categories.
 func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*inspect.Timeline, error) {
 	query := url.Values{}
 	if app != "" {

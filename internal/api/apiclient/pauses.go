@@ -13,7 +13,7 @@ import (
 
 const pauses = "/v1/pauses"
 
-// selecting returns the path of a pause's selection.
+// selecting returns the path of pauses, with the pause's selection as the query.
 func selecting(p pause.Pause) string {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": p.App, "platform": string(p.Platform), "category": p.Category} {

@@ -15,12 +15,11 @@ import (
 // maxRetryAfter bounds an API's Retry-After.
 const maxRetryAfter = 30 * time.Second
 
-// A Problem is an answer of the API in the place of the wanted one. Its RetryAfter is 30 s at
-// most.
+// A Problem is the API's answer to a request that failed. Its RetryAfter is 30 s at most.
 type Problem = problems.Problem
 
-// problem reads an answer that is one, of a request about that ID: the error that its code
-// names, else the *Problem.
+// problem decodes the answer to a failed request about that ID: it returns the error that the
+// answer's code names, else the *Problem.
 func (c *Client) problem(status int, header http.Header, answer []byte, id string) error {
 	p := &Problem{}
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
@@ -28,7 +27,7 @@ func (c *Client) problem(status int, header http.Header, answer []byte, id strin
 		if status != http.StatusTooManyRequests && status < http.StatusInternalServerError {
 			return c.strange(status)
 		}
-		p = &Problem{} // from a proxy in between, which may be over it later
+		p = &Problem{} // a proxy in between answered; a retry may succeed
 	}
 	if known := p.Known(id); known != nil {
 		return known
@@ -37,12 +36,12 @@ func (c *Client) problem(status int, header http.Header, answer []byte, id strin
 	return p
 }
 
-// failedOne is about one of several that the API could not do, and says why.
+// failedOne returns the error of one item of a bulk request.
 func (c *Client) failedOne(status int, detail string, header http.Header) error {
 	return &Problem{Status: status, Detail: detail, RetryAfter: retryAfter(header), Host: c.host}
 }
 
-// strange is about an answer that is not pushpace's.
+// strange returns the error about an answer that is not pushpace's.
 func (c *Client) strange(status int) error {
 	return fmt.Errorf("%s answered %d %s, and not as pushpace's API does: is the URL right?", cmp.Or(c.host, "the API in this process"), status, http.StatusText(status))
 }
@@ -55,5 +54,5 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 }
 
-// is reports whether the error is one that the API answers with that status.
+// is reports whether the API answers the error with that status.
 func is(err error, status int) bool { return err != nil && problems.Of(err).Status == status }

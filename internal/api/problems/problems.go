@@ -1,6 +1,6 @@
-// Package problems has the errors that are answered to operators and producers, in one table: of
-// each its code, status, title and detail. The API answers by it, its client reads the code back
-// into the same error, and the console makes pages of it.
+// Package problems has one table of the errors that operators and producers see, each with code,
+// status, title and detail. The API answers from the table, its client turns a code back into the
+// error, and the console renders pages from the table.
 package problems
 
 import (
@@ -24,35 +24,35 @@ const Type = "application/problem+json"
 
 // A Problem is an error as it is answered. Source: RFC 9457.
 type Problem struct {
-	// Code names the error, from a closed set; "" for one that concerns the request alone.
+	// Code names the error, from a closed set; "" if only the request is wrong.
 	Code   string `json:"code,omitempty"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	// Errors are all that is wrong with the request's body.
+	// Errors are all faults of the request's body.
 	Errors []Fault `json:"errors,omitempty"`
 	// Apps are the apps to choose from.
 	Apps []string `json:"apps,omitempty"`
 	// Choices are the owners of the notifications, or dead letters, with the ID.
 	Choices []Choice `json:"choices,omitempty"`
-	// Carries is how many others the push of the notification reports.
+	// Carries is the number of other notifications that the notification's push reports.
 	Carries int `json:"carries,omitempty"`
-	// State is how the notification has ended.
+	// State is the notification's final state.
 	State push.State `json:"state,omitempty"`
-	// ID is the notification's, where it is not known whether it was accepted.
+	// ID is the notification's ID if it is unknown whether the notification was accepted.
 	ID string `json:"id,omitempty"`
 	// Results are a batch's results.
 	Results []Result `json:"results,omitempty"`
 
-	// RetryAfter is the wait before the same request may succeed; 0 when that is not known.
+	// RetryAfter is the wait before the same request may succeed; 0 if unknown.
 	RetryAfter time.Duration `json:"-"`
-	// Host is the API that answered; "" for one in this process.
+	// Host is the host of the API that answered; "" for an API in this process.
 	Host string `json:"-"`
-	// Cause is for the log; nil where the problem says it all.
+	// Cause is for the log; nil if the problem's text suffices.
 	Cause error `json:"-"`
 }
 
-// A Fault is one thing that is wrong with a request, at a JSON pointer.
+// A Fault is one error of a request, at a JSON pointer.
 type Fault struct {
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
@@ -64,8 +64,8 @@ type Choice struct {
 	User string `json:"user"`
 }
 
-// A Result is the answer to one notification of a batch, with the status that it would have had
-// alone.
+// A Result is the answer to one notification of a batch, with the status that the notification
+// would have had alone.
 type Result struct {
 	ID       string   `json:"id,omitempty"`
 	Status   int      `json:"status"`
@@ -88,17 +88,17 @@ func (p *Problem) Error() string {
 	}
 	text := strings.Join(parts, ": ")
 	if p.Status == http.StatusUnauthorized {
-		text += ": give its token by --token-file or PUSHPACE_API_TOKEN"
+		text += ": give the API's token by --token-file or PUSHPACE_API_TOKEN"
 	}
 	return text
 }
 
-// Again reports whether the same request may be answered otherwise later.
+// Again reports whether the same request may succeed later.
 func (p *Problem) Again() bool {
 	return p.Status == http.StatusRequestTimeout || p.Status == http.StatusTooManyRequests || p.Status >= http.StatusInternalServerError
 }
 
-// Level is that of the log line about the problem: the client alone learns of its mistakes.
+// Level returns the level of the problem's log line: debug for a mistake of the client alone.
 func (p *Problem) Level() slog.Level {
 	switch {
 	case p.Status >= http.StatusInternalServerError:
@@ -109,7 +109,7 @@ func (p *Problem) Level() slog.Level {
 	return slog.LevelDebug
 }
 
-// Why is the cause for the log, without secrets; "" for none.
+// Why returns the cause for the log, without secrets; "" without a cause.
 func (p *Problem) Why() string {
 	if p.Cause == nil {
 		return ""
@@ -117,14 +117,14 @@ func (p *Problem) Why() string {
 	return operate.Cause(p.Cause)
 }
 
-// Of returns the problem that an error is answered with.
+// Of returns the problem that answers an error.
 func Of(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
 		return p
 	}
-	if notJSON(err) { // whose faults are not the request's
-		return &Problem{Code: "unreadable", Title: "Redis holds something else", Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", Cause: err}
+	if notJSON(err) { // it may hold push.Faults, which are not the request's
+		return &Problem{Code: "unreadable", Title: "Redis holds unreadable data", Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", Cause: err}
 	}
 	for i := range table {
 		e := &table[i]
@@ -144,13 +144,13 @@ func Of(err error) *Problem {
 	return &Problem{Code: "internal", Title: "This should not happen", Status: http.StatusInternalServerError, Detail: "This should not happen; the log says where it did.", Cause: err}
 }
 
-// Invalid is the answer to a body that holds faults.
+// Invalid returns the answer to a body with faults.
 func Invalid(faults []Fault) *Problem {
-	return &Problem{Code: "invalid", Title: "It is not valid", Status: http.StatusBadRequest, Detail: "The body is not valid.", Errors: faults}
+	return &Problem{Code: "invalid", Title: "The body is not valid", Status: http.StatusBadRequest, Detail: "The body is not valid.", Errors: faults}
 }
 
-// Known returns the error that the problem's code names; nil for one that has no such error. The
-// ID is that of the request.
+// Known returns the error that the problem's code names, or nil if there is none. The ID is the
+// request's.
 func (p *Problem) Known(id string) error {
 	for i := range table {
 		e := &table[i]
@@ -165,7 +165,7 @@ func (p *Problem) Known(id string) error {
 	return nil
 }
 
-// Faults returns the faults of one notification. It cuts the notification's place off the pointers.
+// Faults returns the faults of one notification. It cuts the prefix at off the pointers.
 func Faults(all []Fault, at string) push.Faults {
 	var f push.Faults
 	for _, one := range all {
@@ -174,7 +174,7 @@ func Faults(all []Fault, at string) push.Faults {
 	return f
 }
 
-// At are the faults of a value at a pointer in the body.
+// At returns the faults of a value, which is at a pointer in the body.
 func At(at string, of push.Faults) []Fault {
 	all := make([]Fault, len(of))
 	for i, f := range of {
@@ -183,7 +183,7 @@ func At(at string, of push.Faults) []Fault {
 	return all
 }
 
-// sentence is the error's text, with a capital and a full stop, unless it asks.
+// sentence returns the error's text with a capital, and a full stop unless it is a question.
 func sentence(err error) string {
 	text := err.Error()
 	text = strings.ToUpper(text[:1]) + text[1:]
@@ -193,7 +193,7 @@ func sentence(err error) string {
 	return text + "."
 }
 
-// away describes the trouble of Redis.
+// away describes the error state of Redis.
 func away(err error) string {
 	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return "Redis " + trouble.Text() + "."

@@ -28,7 +28,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Only errors of Redis, and of the connection to it, are attributed to it.
+// Only errors of Redis, and of the connection to it, are attributed to Redis.
 func TestProblemOfError(t *testing.T) {
 	t.Parallel()
 	const redisWords, odd, own = "Redis does not answer.", "Redis does not answer as it should.", "This should not happen; the log says where it did."
@@ -48,7 +48,7 @@ func TestProblemOfError(t *testing.T) {
 		{throttle.ErrUnavailable, http.StatusServiceUnavailable, odd},
 		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
 		{fmt.Errorf("settle: %w", refusal("NOPERM this user has no permissions to run the 'lpush' command")), http.StatusServiceUnavailable, "Redis refuses a command: give its user the rights."},
-		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
+		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker still has the job of the last attempt."},
 		{store.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{push.ErrUnderWay, http.StatusConflict, "The notification is being sent right now; look again in a moment."},
 		{push.ErrEnded, http.StatusConflict, "The notification has ended."},
@@ -62,7 +62,7 @@ func TestProblemOfError(t *testing.T) {
 	}
 }
 
-// An error is answered, read back from its code, and answered alike again.
+// An error is restored from the code of its answer, and gets the same answer again.
 func TestTableReadsBothWays(t *testing.T) {
 	t.Parallel()
 	codes := map[string]bool{}
@@ -96,7 +96,7 @@ func TestTableReadsBothWays(t *testing.T) {
 	}
 }
 
-// A detail that asks ends with one mark.
+// A detail that is a question ends with its question mark.
 func TestDetailWithRemedy(t *testing.T) {
 	t.Parallel()
 	for problem, want := range map[string]string{"app is not known: did you mean shop?": "The app is not known: did you mean shop?", "app is missing": "The app is missing."} {
