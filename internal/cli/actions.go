@@ -24,7 +24,7 @@ each 1,000. About 10,000 entries are kept for at most 30 days. limits log lists 
 and the new value of each limit.`,
 		Args: cobra.NoArgs,
 	}
-	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
+	limit := cmd.Flags().Int("limit", 100, "list at most `N` actions")
 	asJSON := jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		if *limit < 1 {

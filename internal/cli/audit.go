@@ -54,7 +54,7 @@ numbers leave out this shard.`,
 		case err != nil:
 			return err
 		case balance == inspect.Incomplete:
-			return errors.New("cannot tell: " + store.UnreachableText(audit.Unread))
+			return errors.New("the sums are not complete: " + store.UnreachableText(audit.Unread))
 		case balance == inspect.Unbalanced:
 			return exitSilently(exitViolated)
 		}

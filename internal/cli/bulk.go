@@ -33,9 +33,9 @@ const (
 	batchPause = 2 * time.Millisecond
 )
 
-// enqueue enqueues notifications, each user's in order. A failure that leaves open whether one
-// was taken is retried under the same ID. When ctx ends, calls in flight still finish, so that
-// each result is known.
+// enqueue enqueues notifications, each user's in order. If a failure leaves open whether a
+// notification was accepted, enqueue retries it under the same ID. When ctx ends, calls in flight
+// still finish, so that each result is known.
 func enqueue(ctx context.Context, b *apiclient.Client, all []item) []operate.Result {
 	results := make([]operate.Result, len(all))
 	todo := make([]int, len(all))
@@ -104,8 +104,8 @@ func itemOf(n *push.Notification) item {
 	return item{apiclient.ItemOf(n), named, n.App + "/" + n.User}
 }
 
-// readItem reads a line's notification as JSON; the API validates it. The line is good until the
-// next one is read.
+// readItem reads a line's notification as JSON; the API validates the notification. The item does
+// not refer to text.
 func readItem(text []byte) (item, error) {
 	var n struct{ ID, App, User string }
 	if err := json.Unmarshal(text, &n); err == nil && n.ID != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Lines that follow within the pause are enqueued together, and none waits longer for the
-// next.
+// Lines that follow within the pause are enqueued together, and no line waits longer for the
+// next one.
 func TestLinesAreGathered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -33,8 +33,8 @@ command may be interrupted and repeated.`,
   pushpace pause --category marketing && pushpace cancel --all --category marketing`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	others := cmd.Flags().Int("digest", 0, "also end a notification whose push is a digest of at most so `MANY` others, with those others")
-	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
+	others := cmd.Flags().Int("digest", 0, "also end a notification whose push is a digest of at most `N` others, with those others")
+	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of an ID")
 	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
 	group := &push.Group{}
 	cmd.Flags().StringVar(&group.Thread, "thread", "", "the user's notifications of the `THREAD`")
@@ -49,9 +49,9 @@ command may be interrupted and repeated.`,
 		case *others < 0:
 			return misusedf("--digest: want 1 or more")
 		case *all && *others > 0:
-			return misusedf("--digest is for an ID: --all includes carriers")
+			return misusedf("--digest needs an ID: --all ends carriers of digests anyway")
 		case *all && len(args) > 0:
-			return misusedf("--all: an ID names one; give one or the other")
+			return misusedf("--all ends every match of the flags: give it without an ID")
 		case *all:
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
 		case cmd.Flags().Changed("expect"), selection.For != "":
@@ -73,7 +73,7 @@ func cancelOne(ctx context.Context, b *apiclient.Client, ref push.Ref, others in
 	id := ref.ID
 	err := b.Cancel(ctx, ref, others)
 	if carries := new(push.CarriesError); errors.As(err, &carries) {
-		return fmt.Errorf("%s: %w; --digest %d ends all", id, err, carries.Others)
+		return fmt.Errorf("%s: %w; --digest %d ends it with the others", id, err, carries.Others)
 	}
 	if errors.Is(err, push.ErrUnderWay) {
 		return fmt.Errorf("%s: %w; look again in a moment", id, err)
@@ -108,5 +108,5 @@ func withdraw(ctx context.Context, b *apiclient.Client, app, user string, g push
 		text += "; " + words.Counted(done.InFlight, "is", "are") + " being sent"
 	}
 	fmt.Fprintln(os.Stderr, text+".")
-	return err // what kept it from the rest
+	return err // the rest of the group was not ended
 }

@@ -106,7 +106,7 @@ func (c *checked) connect(ctx context.Context) error {
 // connectTo connects to one Redis, and tries the limiter's commands if it holds the timelines.
 func (c *checked) connectTo(ctx context.Context, key string, cfg config.Redis, timelines bool) error {
 	if cfg.Address.Mode == config.Embedded {
-		fmt.Fprintln(os.Stderr, "redis embedded: nothing is connected to, and serve keeps nothing in it.")
+		fmt.Fprintln(os.Stderr, "redis embedded: there is nothing to connect to, and serve loses its data when it ends.")
 		return nil
 	}
 	conn, err := redisconn.Open(ctx, cfg, 2)
@@ -130,7 +130,7 @@ func (c *checked) connectTo(ctx context.Context, key string, cfg config.Redis, t
 	}
 	defer func() { _ = limiter.Close() }()
 	if err := limiter.Try(ctx); err != nil {
-		return fmt.Errorf("redis %s: does not do what the limits need: %w", cfg.Address, redisconn.Explain(err, cfg))
+		return fmt.Errorf("redis %s: cannot run the limiter's commands: %w", cfg.Address, redisconn.Explain(err, cfg))
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func printProviders(w io.Writer, checked []checkedProvider, printed bool) error 
 			failed++
 		}
 		if printed {
-			continue // with the configuration
+			continue // the configuration shows it
 		}
 		line := "ok: " + strings.Join(c.Passed, ", ")
 		switch {
@@ -83,7 +83,7 @@ func printProviders(w io.Writer, checked []checkedProvider, printed bool) error 
 	case failed > 0:
 		return fmt.Errorf("%d of %d providers cannot be used", failed, len(checked))
 	case len(checked) == 0:
-		fmt.Fprintln(os.Stderr, "No app has a provider of its own: those that are simulated need none.")
+		fmt.Fprintln(os.Stderr, "No app has a provider to check: a simulated app has none.")
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func misuse(cmd *cobra.Command, err error) error {
 	case !errors.As(err, &p) || p.Status != http.StatusBadRequest:
 		return err
 	case len(p.Apps) > 0:
-		return misusedf("say which: --app %s", strings.Join(p.Apps, " or --app "))
+		return misusedf("there are several apps: give --app %s", strings.Join(p.Apps, " or --app "))
 	default:
 		for _, f := range p.Errors {
 			unread.Add(strings.TrimPrefix(f.Pointer, "/"), "%s", f.Detail)

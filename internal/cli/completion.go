@@ -47,7 +47,7 @@ func completeConfigured(cmd *cobra.Command, flag string, names func(*config.Conf
 
 func completeBy(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic(err) // the command has no such flag, or it is done twice
+		panic(err) // the command has no such flag, or completes it twice
 	}
 }
 

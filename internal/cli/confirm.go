@@ -17,8 +17,8 @@ import (
 )
 
 // A confirmation guards a command that changes many things: it continues if there are at most
-// --expect, or after a yes on the terminal. While workers run, some may end between a dry run
-// and the command: fewer than expected are right, more are not.
+// --expect of them, or after a yes on the terminal. While workers run, notifications end between
+// a dry run and the command, so fewer than --expect are right.
 type confirmation struct {
 	cmd    *cobra.Command
 	expect int
@@ -30,7 +30,7 @@ func expectFlag(cmd *cobra.Command) *confirmation {
 	return c
 }
 
-// confirm returns nil if the command may go on. Its text says how many things would change, and do
+// confirm returns nil if the command may go on. n things would change, which what describes; do
 // is the verb of the question.
 func (c *confirmation) confirm(n int, what, do string) error {
 	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
@@ -77,9 +77,9 @@ func printBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first er
 		if several := new(push.AmbiguousError); errors.As(first, &several) {
 			first = ofID(several.Choices[0].ID, first)
 		}
-		return fmt.Errorf("%s left: do it again: %w", words.Counted(b.Failed+b.UnderWay, "is", "are"), first)
+		return fmt.Errorf("%s left: repeat the command: %w", words.Counted(b.Failed+b.UnderWay, "is", "are"), first)
 	case b.UnderWay > 0:
-		return fmt.Errorf("%s left: do it again in a moment", words.Counted(b.UnderWay, "is", "are"))
+		return fmt.Errorf("%s left: repeat the command in a moment", words.Counted(b.UnderWay, "is", "are"))
 	}
 	return nil
 }

@@ -53,9 +53,9 @@ type letterAct struct {
 	each       func(b *apiclient.Client, ctx context.Context, refs []push.Ref) []error
 }
 
-// actingOnLetters makes the command act on dead letters by ID, or on all that match.
+// actingOnLetters makes the command act on dead letters by ID, or on all that match its flags.
 func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
-	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of some by their IDs")
+	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of IDs")
 	selected, confirmation, asJSON := letterFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
 	user := cmd.Flags().String("user", "", "with IDs: the `USER` of the notification")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
@@ -64,9 +64,9 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 		case err != nil:
 			return err
 		case *all && len(ids) > 0:
-			return misusedf("--all: IDs name some; give one or the other")
+			return misusedf("--all takes every match of the flags: give it without IDs")
 		case *all && *user != "":
-			return misusedf("--user is for IDs")
+			return misusedf("--user needs IDs")
 		case *all:
 			return actOnAll(ctx, b, selection, act, confirmation, out, *asJSON)
 		case selection != operate.LetterSelection{App: selection.App} || cmd.Flags().Changed("expect"):

@@ -49,7 +49,7 @@ come or go meanwhile may be missed or appear twice.`,
 		Args: cobra.NoArgs,
 	}
 	selected, asJSON := letterFlags(cmd), jsonFlag(cmd)
-	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
+	limit := cmd.Flags().Int("limit", 100, "list at most `N` dead letters")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		s, err := selected()
 		switch {
@@ -88,7 +88,7 @@ func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSel
 		slices.SortFunc(newest, func(a, b *store.Letter) int {
 			return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID))
 		})
-		newest = slices.CompactFunc(newest, func(a, b *store.Letter) bool { return a.ID == b.ID }) // told twice
+		newest = slices.CompactFunc(newest, func(a, b *store.Letter) bool { return a.ID == b.ID }) // the API may list a letter twice
 		newest = newest[:min(len(newest), most)]
 	}
 	err = b.Letters(ctx, s, func(l *store.Letter) bool {

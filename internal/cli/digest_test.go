@@ -16,11 +16,11 @@ func TestStatusOfDigested(t *testing.T) {
 		state push.State
 		err   error
 	}{
-		"a-1, which was delivered":       {push.Delivered, nil},
-		"a-1, which waits":               {push.Waiting, nil},
-		"a-1, which expired":             {push.Expired, nil},
-		"a-1, which was forgotten since": {"", push.ErrUnknownID},
-		"a-1: Redis is away":             {"", errors.New("Redis is away")},
+		"a-1, which was delivered":      {push.Delivered, nil},
+		"a-1, which waits":              {push.Waiting, nil},
+		"a-1, which expired":            {push.Expired, nil},
+		"a-1, whose record has expired": {"", push.ErrUnknownID},
+		"a-1: Redis is away":            {"", errors.New("Redis is away")},
 	} {
 		if got := digestedInto("a-1", &inspect.Status{Record: &store.Record{State: c.state}}, c.err); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -28,7 +28,7 @@ func TestStatusOfDigested(t *testing.T) {
 	}
 }
 
-// The flags of a digest make one, and none makes none.
+// The flags of a digest give the notification a digest; without them it has none.
 func TestSendDigest(t *testing.T) {
 	t.Parallel()
 	s := sending{digest: push.Digest{Key: "k", Title: "{count}"}}

@@ -27,7 +27,7 @@ type rendering struct {
 // render prints the payloads, and enqueues nothing.
 func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
 	if where.remote() != "" {
-		return misusedf("--dry-run goes by the configuration: name that by --config instead of the HTTP API")
+		return misusedf("--dry-run reads the configuration: give --config instead of the HTTP API")
 	}
 	cfg, _, err := app.LoadConfig(*where.config)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 // An exitError is an error with an exit status. Every other error of a command means exitFailed.
 type exitError struct {
 	status int
-	err    error // nil when all has been said
+	err    error // nil if the command has printed everything
 }
 
 func (e *exitError) Error() string {

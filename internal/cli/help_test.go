@@ -25,7 +25,7 @@ func commands(t *testing.T, path ...string) [][]string {
 // help returns a command's help page. It replaces os.Stdout, so its test must not be parallel.
 func help(t *testing.T, path ...string) string {
 	t.Helper()
-	r, w, err := os.Pipe() // its buffer is larger than a page
+	r, w, err := os.Pipe() // the pipe's buffer is larger than a help page
 	must(t, err)
 	stdout := os.Stdout
 	os.Stdout = w

@@ -70,8 +70,8 @@ func quotaFlag(cmd *cobra.Command, l *overrideLevel) {
 
 // byFlag adds --by, the operator's name in the log.
 func byFlag(cmd *cobra.Command) {
-	cmd.Flags().String("by", app.UserAtHost(), "`WHO` changes it, for the log; through the API that is the token's name")
-	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // in the manual, which may be made on another machine
+	cmd.Flags().String("by", app.UserAtHost(), "`WHO` makes the change, for the log; through the API, the token's name")
+	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // the manual may be made on a different machine
 }
 
 // draftFlags adds the flags that a policy and a mute share, which the result reads.
@@ -215,7 +215,7 @@ func newLimitsLog() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	newest := cmd.Flags().IntP("newest", "n", 100, "at most so `MANY` of the newest")
+	newest := cmd.Flags().IntP("newest", "n", 100, "list at most the newest `N` changes")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		changes, err := b.LimitsLog(ctx, *newest)
 		if err != nil {

@@ -122,7 +122,7 @@ the operator.`,
 			warnUser(name + ":" + w)
 		}
 		if read.ended > 0 {
-			fmt.Fprintf(os.Stderr, "%d have ended, and are left out.\n", read.ended)
+			fmt.Fprintln(os.Stderr, words.Counted(read.ended, "override has", "overrides have")+" expired; skipped.")
 		}
 		do, done := b.Import, "%d are set.\n"
 		if *dry {
@@ -147,7 +147,7 @@ the operator.`,
 // imported holds the overrides of a file with their lines.
 type imported struct {
 	all      []limits.Override
-	lines    []int // of all, where each stands
+	lines    []int // the line of each override in all
 	ended    int
 	warnings []string // each with its line in front
 }

@@ -13,7 +13,7 @@ func TestReadOverrides(t *testing.T) {
 		want string // in the error; "" for none
 	}{
 		{good, ""},
-		{"\ufeff" + good + "\r\n\ufeff", ""}, // byte order marks, as of two files
+		{"\ufeff" + good + "\r\n\ufeff", ""}, // byte order marks, as in two files put together
 		{good + "\n" + `{"user":"v","rates":["1/1x"]}`, `line 2: /rates/0: rate "1/1x"`},
 		{`{"user":"v","rate":["1/1m"]}`, "line 1: /rate: is not a known field"},
 		{good + "\n" + good, `line 2: is for the same as line 1: user u`},

@@ -20,7 +20,7 @@ func dryFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("dry-run", false, "print the effect on waiting notifications, and change nothing")
 }
 
-// preview prints the effect of an override, or of removing one for nil.
+// preview prints the effect of an override; nil means the removal of the level's override.
 func preview(ctx context.Context, b *apiclient.Client, of *overrideLevel, o *limits.Override, asJSON bool, out io.Writer) error {
 	told, err := b.Preview(ctx, of.Level, o)
 	if err != nil {

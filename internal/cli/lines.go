@@ -24,9 +24,9 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, maxLine)} }
 
-// next returns the next line that is not blank, without its end, and its number from 1. The line
-// is good until the next call. For a line that is too long it returns errLongLine and continues
-// after it; the end is io.EOF.
+// next returns the next line that is not blank, without its line end, and its number from 1. The
+// line is valid until the next call. A line that is too long is errLongLine, and the next call
+// continues after that line; the end is io.EOF.
 func (l *lines) next() ([]byte, int, error) {
 	for {
 		line, err := l.r.ReadSlice('\n')

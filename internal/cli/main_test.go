@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// TestMain has scripts find the program on the PATH: this test binary by another name, which
-// saves a second link.
+// TestMain puts the program on the PATH of scripts: this test binary under a second name, so that
+// the program need not be linked as well.
 func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"pushpace": func() { os.Exit(Run(os.Args[1:])) }, "pushpace-shell": runShell})
 }

@@ -160,7 +160,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	return w.Flush()
 }
 
-// doneIn sums up the minutes in words.
+// doneIn sums the minutes up in words.
 func doneIn(minutes []control.Minute) string {
 	var sent, deferred int64
 	ended := map[push.State]int64{}

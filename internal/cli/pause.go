@@ -95,7 +95,7 @@ func printPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
 	if !p.Until.IsZero() {
 		text += " " + words.End(p.Until).String()
 	}
-	if p.Platform == "" { // which the queue is not searched for
+	if p.Platform == "" { // the queue cannot be searched by platform
 		if n := countQueued(ctx, b, inspect.Selection{App: p.App, Category: p.Category}); n != "" {
 			text += "; " + n
 		}
@@ -165,7 +165,7 @@ that was mended outside pushpace; a new credential ends its pause by itself.`,
 		ended, err := b.Resume(ctx, p)
 		if err == nil && len(ended) == 0 {
 			what, _ := describePause(p)
-			return fmt.Errorf("no pause of %s is in force, and no trouble of a provider: pushpace pauses lists what is", what)
+			return fmt.Errorf("there is no pause of %s, and none of its providers is in trouble: see pushpace pauses", what)
 		}
 		if err != nil {
 			return err
@@ -210,7 +210,7 @@ wait for it.`,
 		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tWAITING\tREASON")
 		for _, p := range list {
 			until := orAny(stampOrNone(p.Until))
-			if p.Kind == pause.Trouble && !p.Until.After(time.Now()) { // a look is due
+			if p.Kind == pause.Trouble && !p.Until.After(time.Now()) { // a probe is due
 				until = "now"
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// A place is a command's way to pushpace: an HTTP API, or Redis by a configuration.
+// A place is where a command finds pushpace: an HTTP API, or the Redis of a configuration.
 type place struct {
 	cmd                         *cobra.Command
 	config                      *string
@@ -34,8 +34,8 @@ func placeFlags(cmd *cobra.Command) *place {
 	return p
 }
 
-// remote returns the URL of the API; "" for none. A flag comes before the environment, and there
-// the API before a configuration.
+// remote returns the URL of the API; "" for Redis. Flags come before the environment, in which
+// the API comes before a configuration.
 func (p *place) remote() string {
 	given := p.cmd.Flags().Changed
 	if given("api") || given("config") {
@@ -44,7 +44,7 @@ func (p *place) remote() string {
 	return os.Getenv(apiVariable)
 }
 
-// open returns a client of the API at the URL, or without one of an API in this process.
+// open returns a client of the API at the URL; without a URL, of an API in this process.
 func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 	given := p.cmd.Flags().Changed
 	if given("config") && given("api") {
@@ -54,7 +54,7 @@ func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 	if url == "" {
 		for _, name := range []string{"token-file", "ca-file"} {
 			if given(name) {
-				return nil, misusedf("--%s is for the HTTP API: name that by --api or %s", name, apiVariable)
+				return nil, misusedf("--%s is for the HTTP API: give the API by --api or %s", name, apiVariable)
 			}
 		}
 		by := app.UserAtHost()

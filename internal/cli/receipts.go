@@ -20,7 +20,7 @@ type result struct {
 	Line     int         `json:"line,omitempty"` // of the file
 	ID       string      `json:"id,omitempty"`
 	Known    *bool       `json:"known,omitempty"`    // absent when it failed
-	Warnings []string    `json:"warnings,omitempty"` // of what is taken
+	Warnings []string    `json:"warnings,omitempty"` // about an accepted notification
 	Error    string      `json:"error,omitempty"`
 	Faults   push.Faults `json:"faults,omitempty"`
 }
@@ -40,7 +40,7 @@ type receipts struct {
 	mu                      sync.Mutex
 	out                     *json.Encoder
 	err                     error
-	bar                     *progressbar.ProgressBar // nil when nobody watches
+	bar                     *progressbar.ProgressBar // nil without a terminal
 	quiet                   bool                     // the terminal has the bar, and no lines
 	accepted, known, failed int
 	warned                  warned

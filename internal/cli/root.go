@@ -20,12 +20,12 @@ func Run(args []string) int {
 	root.SetArgs(args)
 	err := root.Execute()
 	if err != nil && !began && !errors.As(err, new(*exitError)) && !errors.As(err, new(*app.UsageError)) {
-		err = misusedf("%w\nSee pushpace --help.", err) // what cobra itself refuses
+		err = misusedf("%w\nSee pushpace --help.", err) // cobra itself has refused the command line
 	}
 	return report(err)
 }
 
-// Root returns the program's command with all others below it.
+// Root returns the program's command, with all commands below it.
 func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pushpace",
@@ -45,7 +45,7 @@ limits violated.`,
 	explainArguments(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
-			if _, token := invalid.GetFlag().Value.(targetFlag); token { // which no error shows
+			if _, token := invalid.GetFlag().Value.(targetFlag); token { // no error shows a token
 				err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
 			}
 		}

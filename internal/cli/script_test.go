@@ -45,8 +45,8 @@ type scripted struct {
 	newest   time.Duration // from the first dead letter to the newest
 }
 
-// A shell is a process that runs pushpace's commands one after another: to start a process
-// for each takes ten times as long.
+// A shell is a process that runs pushpace's commands one after another: a process for each
+// command would take ten times as long.
 type shell struct {
 	*exec.Cmd
 	in       io.Closer
@@ -68,7 +68,7 @@ func runShell() {
 		os.Clearenv()
 		for _, entry := range c.Env {
 			key, value, _ := strings.Cut(entry, "=")
-			_ = os.Setenv(key, value) // but for those that only sh can have
+			_ = os.Setenv(key, value) // fails for names that only sh accepts
 		}
 		os.Stdin, _ = os.Open(".stdin")
 		os.Stdout, _ = os.Create(".stdout")
@@ -93,7 +93,7 @@ type served struct {
 var scriptTokens = map[string]string{"operator": "operator-hunter2", "viewer": "viewer-hunter2"}
 
 // TestScripts runs the scripts of testdata/script, which type commands and match their
-// output. Each has a folder of its own with the shipped configuration, or its own one.
+// output. Each has its own folder, with the shipped configuration or its own.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -260,7 +260,7 @@ func (s *scripted) stop() error {
 	return errors.Join(errs...)
 }
 
-// run runs pushpace and expects the exit status that the arguments begin with, else 0.
+// run runs pushpace. It expects the exit status in the first argument, if that is a number, else 0.
 func (s *scripted) run(ts *testscript.TestScript, args []string) {
 	want, got := exitDone, 0
 	if n, err := strconv.Atoi(args[0]); err == nil {
@@ -307,7 +307,7 @@ func (s *scripted) same(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// until repeats run with the arguments after the first, until the output matches the first.
+// until repeats run with the arguments after the first, until the output matches the first one.
 func (s *scripted) until(ts *testscript.TestScript, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	if !eventually.Within(eventually.Patience, func() bool {

@@ -36,7 +36,7 @@ stand-in of simulate can decrypt its messages.`,
 			return printJSON(cmd.OutOrStdout(), app.Subscription{Endpoint: target.Token, Keys: target.Keys})
 		},
 	}
-	cmd.Flags().StringVar(&service, "service", service, fmt.Sprintf("the `SERVICE` that it is at: %s", strings.Join(pushServices(), ", ")))
+	cmd.Flags().StringVar(&service, "service", service, fmt.Sprintf("the browser's push `SERVICE`: %s", strings.Join(pushServices(), ", ")))
 	complete(cmd, "service", pushServices()...)
 	return cmd
 }

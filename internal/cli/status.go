@@ -48,7 +48,7 @@ func newStatus() *cobra.Command {
 func digestedInto(id string, other *inspect.Status, err error) string {
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
-		return words.Quoted(id) + ", which was forgotten since"
+		return words.Quoted(id) + ", whose record has expired"
 	case err != nil:
 		return words.Quoted(id) + ": " + err.Error()
 	case other.State == push.Waiting:
@@ -82,7 +82,7 @@ func printStatus(out io.Writer, s *inspect.Status, into string, now time.Time) e
 	if !s.ExpiresAt.IsZero() {
 		line("expires", "%s", words.Stamp(s.ExpiresAt))
 	}
-	if s.Deferrals > 0 || s.Waits == nil || !s.Waits.For.HasSlot() { // else it is, for the first time
+	if s.Deferrals > 0 || s.Waits == nil || !s.Waits.For.HasSlot() { // else it is being deferred for the first time
 		line("deferred", "%s", words.Counted(s.Deferrals, "time", "times"))
 	}
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// The status separates a target without a push from a served one.
+// The status distinguishes a target without a push from a target with one.
 func TestStatusOfTargets(t *testing.T) {
 	t.Parallel()
 	s := &inspect.Status{Record: &store.Record{State: push.Expired, Outcomes: []store.TargetOutcome{

@@ -45,7 +45,7 @@ for http.tokens of the configuration, which holds only the token's hash.`,
 		},
 	}
 	asJSON := jsonFlag(cmd)
-	apps := cmd.Flags().StringArray("app", nil, "make it for the `APP` alone, and others given so")
+	apps := cmd.Flags().StringArray("app", nil, "make the token for the `APP` alone; repeatable")
 	complete(cmd, "app")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.CheckName(args[0]); err != nil {
@@ -60,7 +60,7 @@ for http.tokens of the configuration, which holds only the token's hash.`,
 				return misusedf("--app: %w", err)
 			}
 			if slices.Contains((*apps)[:i], app) {
-				return misusedf("--app: %q is there twice", app)
+				return misusedf("--app: %q is given twice", app)
 			}
 		}
 		return printToken(cmd.OutOrStdout(), config.Token{Name: args[0], Role: role, Apps: *apps}, rand.Text(), *asJSON)

@@ -44,7 +44,7 @@ not exist, with access for its owner alone.`,
 				return err
 			}
 			if err := writeNew(args[0], text); errors.Is(err, fs.ErrExist) {
-				return misusedf("%s is there already: subscriptions made with its key would be lost with it", args[0])
+				return misusedf("%s exists already: without its key, all subscriptions made with the key would be lost", args[0])
 			} else if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ func selectionFlags(cmd *cobra.Command) *inspect.Selection {
 	return s
 }
 
-// eachQueued calls f once with each selected notification.
+// eachQueued calls f once with each selected notification until f returns false.
 func eachQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, f func(inspect.Queued) bool) error {
 	seen := map[push.Ref]bool{}
 	return b.Queued(ctx, s, func(q inspect.Queued) bool {
@@ -84,7 +84,7 @@ notification that moves meanwhile may be missed.`,
 		Args: cobra.NoArgs,
 	}
 	selection, asJSON := selectionFlags(cmd), jsonFlag(cmd)
-	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
+	limit := cmd.Flags().Int("limit", 100, "list at most `N` notifications")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		if *limit < 1 {
 			return misusedf("--limit: want 1 or more")
@@ -111,7 +111,8 @@ func printQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, 
 	return cmp.Or(failed, warnUnread(err))
 }
 
-// listQueued prints up to most waiting notifications, the ones due first, and how many more wait.
+// listQueued prints the waiting notifications that are due first, and how many more wait; most
+// bounds the printed ones.
 func listQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, out io.Writer, most int) error {
 	var list []inspect.Queued
 	n := 0

@@ -36,6 +36,6 @@ func (w *warned) print() {
 		warnUser(text)
 	}
 	if w.others > 0 {
-		warnUser(fmt.Sprintf("and %d more warnings of other kinds", w.others))
+		warnUser(fmt.Sprintf("and %d more warnings with different texts", w.others))
 	}
 }

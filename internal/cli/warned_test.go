@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each warning is there once with its count, however many there are, and only so many
-// of them.
+// Each warning is printed once with its count. Beyond warnedMost different warnings, only
+// their number is printed.
 func TestWarned(t *testing.T) {
 	t.Parallel()
 	var w warned

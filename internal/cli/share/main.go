@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// write dates the pages by SOURCE_DATE_EPOCH, or by today without it.
+// write writes both kinds of files. The pages' date is SOURCE_DATE_EPOCH, or else today.
 func write(folder string) error {
 	man, completions := filepath.Join(folder, "man"), filepath.Join(folder, "completions")
 	for _, dir := range []string{man, completions} {
