@@ -67,7 +67,7 @@ func (a App) check(k *check, key string, w Worker) {
 	}
 }
 
-// check takes over the provider's own faults. A send that outlasts the shutdown would be cut off, and sent again.
+// check collects the provider's own faults. A push that outlasts the shutdown would be cut off, and sent again.
 func (p *Provider) check(k *check, key string, w Worker) {
 	k.found(key, p.Validate())
 	if p.Timeout >= w.ShutdownTimeout {

@@ -11,11 +11,11 @@ import (
 
 var update = flag.Bool("update", false, "write the errors of testdata/bad anew")
 
-// canary is the secret that stands in testdata/bad beside the faults.
+// canary is the secret in the files of testdata/bad.
 const canary = "canary-4f1c"
 
-// TestBadFiles loads each testdata/bad/*.yaml; the whole error stands in the
-// *.want beside it.
+// TestBadFiles loads each testdata/bad/*.yaml; the *.want file of the same name
+// has the whole error.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/bad/*.yaml")
@@ -30,7 +30,7 @@ func TestBadFiles(t *testing.T) {
 			if !errors.As(err, &faults) {
 				t.Fatalf("Load: %v; want Faults", err)
 			}
-			// The separator of paths is the only thing that is the system's own.
+			// Only the separator of paths depends on the system.
 			got := filepath.ToSlash(err.Error()) + "\n"
 			if strings.Contains(got, canary) {
 				t.Errorf("the error shows a secret:\n%s", got)

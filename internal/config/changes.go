@@ -18,15 +18,15 @@ func (c Change) String() string {
 	return c.Key + ": " + c.From + " → " + c.To
 }
 
-// Changes returns the differences between two configurations, in the order of the type, and by name
-// in a map. An entry of a map, or a section, that only one of them has is one key.
+// Changes returns the differences between two configurations, in the order of the struct's fields
+// and of a map's names. A map's entry, or a section, that only one of them has is one change.
 func Changes(old, new *Config) []Change {
 	was, is := *old, *new
-	was.warnings, is.warnings = nil, nil // their lines may have moved
+	was.warnings, is.warnings = nil, nil // a warning whose line has moved is no change
 	return changes("", reflect.ValueOf(was), reflect.ValueOf(is))
 }
 
-// changes compares two values of the same type, which stand at key.
+// changes compares the two values of a key.
 func changes(key string, old, new reflect.Value) []Change {
 	if reflect.DeepEqual(old.Interface(), new.Interface()) {
 		return nil
@@ -39,7 +39,7 @@ func changes(key string, old, new reflect.Value) []Change {
 		}
 	case reflect.Struct:
 		if q, ok := old.Interface().(AppQuota); ok && q.Name != new.Interface().(AppQuota).Name {
-			break // another one altogether
+			break // a different quota changes as a whole
 		}
 		for _, f := range reflect.VisibleFields(old.Type()) {
 			if name := tagOf(f); name != "" {
@@ -62,13 +62,13 @@ func changes(key string, old, new reflect.Value) []Change {
 		}
 	}
 	if len(all) == 0 {
-		return []Change{{key, logged(old), logged(new)}} // the whole of it, or a difference that no key of its own shows
+		return []Change{{key, logged(old), logged(new)}} // no key below it shows the difference
 	}
 	return all
 }
 
 // throughput returns the changes of a category's throughput if only one configuration has the
-// category: throughput is a key of its own, with its own way to take effect.
+// category: throughput takes effect at a different time from the category's other keys.
 func throughput(key string, was, is reflect.Value) []Change {
 	of := func(v reflect.Value) *Quota {
 		if !v.IsValid() {
@@ -80,7 +80,7 @@ func throughput(key string, was, is reflect.Value) []Change {
 	return changes(join(key, "throughput"), reflect.ValueOf(of(was)), reflect.ValueOf(of(is)))
 }
 
-// logged is a value as a log may have it.
+// logged returns a value for the log, without secrets.
 func logged(v reflect.Value) string {
 	if !v.IsValid() {
 		return none
@@ -88,8 +88,8 @@ func logged(v reflect.Value) string {
 	return flow(shown(v, true))
 }
 
-// Within reports whether a key of Changes is another or below it. A part of the other
-// that is * stands for any.
+// Within reports whether key, from Changes, is other or below it. A part * of other
+// matches any part.
 func Within(key, other string) bool {
 	parts, others := split(key), split(other)
 	if len(parts) < len(others) {

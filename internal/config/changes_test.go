@@ -66,7 +66,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// quota allows so many in a period.
+// quota returns a token bucket of count in a period.
 func quota(count int, period time.Duration) *Quota {
 	return &Quota{Rate: throttle.Rate{Count: count, Period: period}, Algorithm: meter.TokenBucket}
 }
@@ -143,7 +143,7 @@ func TestChangesTellNoSecret(t *testing.T) {
 	}
 }
 
-// A leaf is a field that has none below it, by the indices that lead there.
+// A leaf is a field without fields below it; path has the indices that lead to it.
 type leaf struct {
 	key  string
 	path []int

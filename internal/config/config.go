@@ -27,11 +27,11 @@ type Config struct {
 	warnings []string
 }
 
-// Warnings returns the unknown variables, and the settings that are valid and odd, each with its
-// place and key in front. Load and Parse collect them.
+// Warnings returns the unknown variables, and the settings that are valid but odd, each with its
+// place and key in front. Load and Parse collect the warnings.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// SetDefaults sets every field to its default. Redis.Address has none and is required.
+// SetDefaults sets every field to its default. Redis.Address has no default and is required.
 func (c *Config) SetDefaults() {
 	*c = Config{}
 	setDefaults(reflect.ValueOf(c).Elem())
@@ -55,7 +55,7 @@ func (c *Config) check(k *check) {
 	k.checkTags(c)
 }
 
-// odd collects settings that are valid, and hardly meant.
+// odd collects settings that are valid, but probably a mistake.
 func (c *Config) odd(k *check) {
 	c.Limits.odd(k, "limits")
 	if len(c.Apps) == 0 {
@@ -79,11 +79,11 @@ func (c *Config) odd(k *check) {
 // check collects faults by key.
 type check struct {
 	faults Faults
-	// origin is where a key stands; nil where that is not known.
+	// origin has the place of each key; nil if the places are unknown.
 	origin map[string]Fault
 }
 
-// at says on which line a key stands, " on line 3", "" where that is not known.
+// at returns the key's line as in " on line 3", or "" if it is unknown.
 func (k *check) at(key string) string {
 	if line := k.origin[key].Line; line > 0 {
 		return fmt.Sprintf(" on line %d", line)

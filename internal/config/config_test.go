@@ -94,7 +94,7 @@ func TestParseEverything(t *testing.T) {
 
 var quietHours = quiet.Hours{{Days: 1<<7 - 1, From: 20 * 60, Upto: 10 * 60}, {Days: 1 << time.Sunday, From: 0, Upto: 24 * 60}}
 
-// hash is the bytes from 0 to 31, with another first one.
+// hash returns the bytes from 0 to 31, but with first as the first byte.
 func hash(first byte) Hash {
 	var h Hash
 	for i := range h {

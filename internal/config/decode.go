@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/names"
 )
 
-// decoder lays a file and the environment over a Config. It goes on after a
-// fault, and remembers where each value came from for the checks that follow.
+// decoder sets a Config from a file and the environment. It continues after a
+// fault, and records the place of each value for the checks that follow.
 type decoder struct {
 	file   string
 	faults Faults
@@ -29,7 +29,7 @@ type decoder struct {
 // fault adds a fault of a key.
 func (d *decoder) fault(key, message string) { d.faults = append(d.faults, d.placed(key, message)) }
 
-// placed is a fault of a key, at the key's place or the nearest one above it.
+// placed returns a fault at the key's place, or at that of the nearest key above it.
 func (d *decoder) placed(key, message string) Fault {
 	f := Fault{File: d.file}
 	for at := key; ; at = parent(at) {
@@ -45,7 +45,7 @@ func (d *decoder) placed(key, message string) Fault {
 	return f
 }
 
-// place remembers that a key is where n begins.
+// place records the beginning of n as the place of the key.
 func (d *decoder) place(key string, n ast.Node) {
 	// The token of a mapping in block style is its first colon.
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
@@ -79,7 +79,7 @@ func (d *decoder) yaml(data []byte, into any) bool {
 	return true
 }
 
-// quoted is a piece of the file inside a parser's message.
+// quoted matches a piece of the file inside a parser's message.
 var quoted = regexp.MustCompile(`:? ?"(\\.|[^"\\])*"`)
 
 // syntax reports a parser's error by its message alone. The error's own text
@@ -103,14 +103,14 @@ func (d *decoder) syntax(err error) {
 	d.faults = append(d.faults, f)
 }
 
-// node decodes n, which stands at key, into v.
+// node decodes n, the value of key, into v.
 func (d *decoder) node(key string, n ast.Node, v reflect.Value) {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
 		d.place(key, n)
 		d.fault(key, "anchors, aliases, merge keys and tags are not supported")
 		return
-	case *ast.NullNode: // as if it were not there
+	case *ast.NullNode: // the key counts as absent
 		return
 	}
 	if v.Kind() == reflect.Pointer {
@@ -155,7 +155,7 @@ func (d *decoder) name(key, text string, section named) {
 	section.setName(text)
 }
 
-// allocate makes v point to something, with its defaults, and returns that.
+// allocate returns the value that v points to. A nil v first gets a value with the defaults.
 func allocate(v reflect.Value) reflect.Value {
 	if v.IsNil() {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -207,8 +207,8 @@ func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 	})
 }
 
-// pathOf notes the value of a key that names a file, and makes a relative one
-// start at base.
+// pathOf records the path in a key that names a file. A relative path starts
+// at base.
 func (d *decoder) pathOf(key, name, base string, v reflect.Value) {
 	if !strings.HasSuffix(name, "_file") {
 		return

@@ -12,20 +12,20 @@ import (
 // variablePrefix begins the variables that set a key.
 const variablePrefix = "PUSHPACE_"
 
-// separator stands between the parts of a key's path.
+// separator separates the parts of a key's path in a variable.
 const separator = "__"
 
-// environment lays the variables over a Config.
+// environment sets the keys that variables name in a Config.
 //
 // A variable is PUSHPACE_ and the key's path in capitals, joined by "__":
 // PUSHPACE_LIMITS__DEFAULT__MIN_GAP. The name of an app or a category is written
-// in capitals too, with "_" for every byte but a letter or a digit. It stands
-// for the name in the file that is written so; without one, for itself in small
+// in capitals too, with "_" for every byte but a letter or a digit. It means the
+// name in the file with this spelling; if there is none, a new name in small
 // letters: PUSHPACE_APPS__SHOP__APNS__KEY_FILE. A list is separated by commas,
 // and replaces the file's. A relative path starts at the working directory.
 //
 // A variable that has "__", or begins with a top-level key, and names no key is a
-// fault. Of others that begin with PUSHPACE_ there is a warning.
+// fault. Any other unknown variable that begins with PUSHPACE_ causes a warning.
 func (d *decoder) environment(environ []string, into *Config) {
 	root := reflect.ValueOf(into).Elem()
 	tops := fieldTags(root)
@@ -50,7 +50,7 @@ func (d *decoder) environment(environ []string, into *Config) {
 // assignment is one variable of the environment.
 type assignment struct{ variable, text string }
 
-// variable sets the value at the path parts in v, which is at key.
+// variable sets the value at the path parts below v, the value of key.
 func (d *decoder) variable(a assignment, key string, parts []string, v reflect.Value) {
 	fault := func(message string) {
 		d.faults = append(d.faults, Fault{Variable: a.variable, Key: key, Message: message})
@@ -141,7 +141,7 @@ func (d *decoder) addressVariable(a assignment, key string, parts []string, into
 	*into = form.address()
 }
 
-// elementName finds the name in a map that part stands for.
+// elementName returns the name in a map that a part of a variable means.
 func elementName(m reflect.Value, part string) (string, error) {
 	if part == "" {
 		return "", errors.New("a name is empty")
@@ -169,7 +169,7 @@ func elementName(m reflect.Value, part string) (string, error) {
 	return "", fmt.Errorf("stands for each of %q: set it in the file", names)
 }
 
-// variablePart writes a name as it stands in a variable.
+// variablePart spells a name as a part of a variable.
 func variablePart(name string) string {
 	b := []byte(strings.ToUpper(name))
 	for i, c := range b {
@@ -180,8 +180,8 @@ func variablePart(name string) string {
 	return string(b)
 }
 
-// Variables that begin with PUSHPACE_ but are not the configuration's: commands and tests read
-// some, and Kubernetes sets others in every pod for services with names that begin with pushpace.
+// Variables that begin with PUSHPACE_ but set no key: commands and tests read the first ones, and
+// Kubernetes sets the others in every pod for services with names that begin with pushpace.
 var (
 	otherVariables  = []string{"CONFIG", "API", "API_TOKEN", "REDIS_SERVER"}
 	serviceVariable = regexp.MustCompile(`^([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)

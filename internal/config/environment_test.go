@@ -75,7 +75,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// notOurs are variables of others that begin with PUSHPACE_.
+// notOurs are variables that begin with PUSHPACE_ but set no key.
 var notOurs = []string{
 	"PUSHPACE_REQUIRE_REDIS=1", "PUSHPACE_REDIS_SERVER=valkey-server", "PUSHPACE_CONFIG=x", "PUSHPACE_API=http://127.0.0.1:8080", "PUSHPACE_API_TOKEN=" + canary,
 	"PUSHPACE_SERVICE_HOST=10.0.0.1", "PUSHPACE_SERVICE_PORT=80", "PUSHPACE_SERVICE_PORT_HTTP=80", "PUSHPACE_PORT=tcp://10.0.0.1:80",
@@ -84,7 +84,7 @@ var notOurs = []string{
 	"PUSHPACE_REDIS_PORT_6379_TCP_ADDR=1.2.3.4",
 }
 
-// Unknown variables cause a warning, others' and refused ones do not.
+// An unknown variable causes a warning. A variable of another program, or a refused one, does not.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	environ := append([]string{"PUSHPACE_FOO=" + canary, "PUSHPACE_PORT=80", "PUSHPACE_=x", "PATH=/bin", "PUSHPACE_REDIS__ADDRESS=h:1"}, notOurs...)

@@ -9,11 +9,11 @@ import (
 	"unicode"
 )
 
-// Fault is one thing wrong with a configuration.
+// Fault is one error of a configuration.
 type Fault struct {
 	File     string // "" when the value is from the environment
 	Line     int    // from 1; 0 when the file has no such line
-	Column   int    // from 1; 0 when Line is
+	Column   int    // from 1; 0 when Line is 0
 	Variable string // the environment variable that gave the value, or ""
 	Key      string // the path, such as limits.default.rates[0]; "" for a syntax error
 	Message  string // what is wrong and what is expected, without any secret
@@ -36,11 +36,11 @@ func (f Fault) Error() string {
 	return strings.Join(append(parts, f.Message), ": ")
 }
 
-// Faults are all that is wrong with a configuration, in the order of the file,
-// the environment's last.
+// Faults are all errors of a configuration, in the order of the file; those of
+// the environment are last.
 type Faults []Fault
 
-// Error has one fault a line.
+// Error returns one fault a line.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
@@ -57,7 +57,7 @@ func (fs Faults) orNil() error {
 	return fs
 }
 
-// sort has them in the order of the file, the environment's last.
+// sort sorts by the place in the file; faults of the environment are last.
 func (fs Faults) sort() {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		return cmp.Or(
@@ -69,7 +69,7 @@ func (fs Faults) sort() {
 	})
 }
 
-// join appends names to a key's path, quoted where they are not plain.
+// join appends names to a key's path, and quotes names that are not plain.
 func join(path string, names ...string) string {
 	for _, name := range names {
 		if !plainName(name) {

@@ -39,8 +39,8 @@ type HTTP struct {
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"100ms..10m"`
 }
 
-// ServerTLS are the files of a server's certificate, in PEM. They are used anew
-// when they change.
+// ServerTLS are the files of a server's certificate, in PEM. A change of the files
+// takes effect at once.
 type ServerTLS struct {
 	// The server's certificate, with its chain.
 	CertFile string `yaml:"cert_file"`
@@ -70,11 +70,11 @@ func (c Console) check(k *check, key string, tokens int) {
 	case !origin.MatchString(c.Origin) || strings.HasSuffix(c.Origin, ":443"):
 		k.fault(join(key, "origin"), "want https://HOST or https://HOST:PORT as a browser writes it: in lower case, without a path, and without :443")
 	case tokens == 0:
-		k.fault(join(key, "origin"), "is for those who sign in, and http.tokens is empty")
+		k.fault(join(key, "origin"), "is for signing in, which needs tokens: http.tokens is empty")
 	}
 }
 
-// A Token lets its bearer use the API. The configuration holds its hash alone.
+// A Token lets its bearer use the API. The configuration holds only the token's hash.
 type Token struct {
 	// The caller's name, in logs and beside changes.
 	Name string `yaml:"name"`
@@ -98,7 +98,7 @@ const (
 	Operator Role = "operator"
 )
 
-// CheckRole reports a role that is none of the three.
+// CheckRole returns an error for an unknown role.
 func CheckRole(role Role) error {
 	field, _ := reflect.TypeFor[Token]().FieldByName("Role")
 	return choiceFault(field, string(role))
@@ -123,7 +123,7 @@ var errHash = errors.New("want the 64 hexadecimal digits of the token's SHA-256"
 // MarshalText hides the hash.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// Loopback reports whether only this machine reaches l.
+// Loopback reports whether only this machine can reach the address.
 func (l Listen) Loopback() bool {
 	host, _, _ := net.SplitHostPort(string(l))
 	ip := net.ParseIP(host)
@@ -163,8 +163,8 @@ func (h HTTP) check(k *check, key string, apps []string) {
 	h.Console.check(k, join(key, "console"), len(h.Tokens))
 }
 
-// checkApps checks the apps of a token, which are some of the configuration's where that
-// has any. A list that has lost its last entry is not one of all.
+// checkApps checks that the apps of a token are configured, if any apps are. A list that has
+// lost its last entry is a fault: without a list, the token would be for all apps.
 func (t Token) checkApps(k *check, key string, apps []string) {
 	if _, given := k.origin[key]; len(t.Apps) == 0 && (given || t.Apps != nil) {
 		k.fault(key, "is empty: want a list of apps, or no such key for all of them")

@@ -52,7 +52,7 @@ func (l Limits) General() throttle.Policy {
 	general := l.Default
 	general.Night.Spread = l.QuietHoursSpread
 	if l.TimeZone != "" {
-		general.Night.Zone, _ = zone.Load(l.TimeZone) // it was checked
+		general.Night.Zone, _ = zone.Load(l.TimeZone) // Validate has refused an unknown zone
 	}
 	return general
 }

@@ -59,7 +59,7 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// warn adds to the warnings of c.
+// warn adds odd settings to the warnings of c.
 func (d *decoder) warn(c *Config) {
 	k := new(check)
 	c.odd(k)
@@ -72,7 +72,7 @@ func (d *decoder) warn(c *Config) {
 	}
 }
 
-// secrets reads the secrets that are in files: the one of NAME from the file of NAME_file.
+// secrets reads secrets from files: that of the key NAME from the file in NAME_file.
 func (d *decoder) secrets(c *Config) {
 	sections("", reflect.ValueOf(c), func(key string, section reflect.Value) {
 		for _, f := range fieldsOf(section.Type()) {
@@ -83,7 +83,7 @@ func (d *decoder) secrets(c *Config) {
 	})
 }
 
-// secret reads the secret of that name below key, if it is in a file.
+// secret reads the secret name below key, if it is in a file.
 func (d *decoder) secret(key, name string, secret *Secret) {
 	at := join(key, name+"_file")
 	path, given := d.files[at]
@@ -115,7 +115,7 @@ func (d *decoder) present() {
 	}
 }
 
-// validate adds the faults of c, except where decoding has found one already:
+// validate adds the faults of c, except at keys where decoding has found a fault:
 // a value that did not decode is not checked.
 func (d *decoder) validate(c *Config) {
 	k := &check{origin: d.origin}

@@ -15,7 +15,7 @@ type Level string
 
 // Level makes l a slog.Leveler.
 func (l Level) Level() (level slog.Level) {
-	_ = level.UnmarshalText([]byte(l)) // which was checked
+	_ = level.UnmarshalText([]byte(l)) // Validate has refused an unknown level
 	return level
 }
 

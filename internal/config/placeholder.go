@@ -13,10 +13,10 @@ var (
 	// placeholder matches the placeholders of shells, Kubernetes, Helm and other templates:
 	// ${NAME}, $(NAME), $NAME, {{ .name }}, <% name %>. Nothing replaces them here.
 	placeholder = regexp.MustCompile(`\$\{|\$\([A-Za-z_][A-Za-z0-9_]*\)|^\$[A-Za-z_][A-Za-z0-9_]+|\$[A-Z_][A-Z0-9_]+|\{\{|<%`)
-	// windowsPlaceholder is %NAME%. Of a URL it may be an escaped character.
+	// windowsPlaceholder matches %NAME%, which in a URL may be an escaped character.
 	windowsPlaceholder = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_]{2,}%`)
-	// wholePlaceholder is a value that is nothing but a placeholder. A part of a password may
-	// look like one.
+	// wholePlaceholder matches a value that is only a placeholder: a part of a password may look
+	// like a placeholder.
 	wholePlaceholder = regexp.MustCompile(`^\s*(?:\$\{[^{}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\$[A-Z_][A-Z0-9_]+|\{\{.*\}\}|<%.*%>|%[A-Za-z_][A-Za-z0-9_]{2,}%)\s*$`)
 )
 
@@ -42,8 +42,8 @@ func (d *decoder) placeholderFault(key, text string, secret bool) string {
 	return "has a placeholder such as ${NAME}, which nothing replaces: " + ways
 }
 
-// valueFault is placeholderFault, and refuses white space at the ends of a value, secrets
-// excepted.
+// valueFault is placeholderFault, and also refuses white space at the ends of a value, except
+// of a secret.
 func (d *decoder) valueFault(key, text string, v reflect.Value) string {
 	secret := v.Type() == reflect.TypeFor[Secret]()
 	if fault := d.placeholderFault(key, text, secret); fault != "" || secret {
@@ -52,7 +52,7 @@ func (d *decoder) valueFault(key, text string, v reflect.Value) string {
 	return names.Ends(text)
 }
 
-// variableOf returns the variable that sets a key; "" for a key below a list, which none sets.
+// variableOf returns the variable that sets a key; "" for a key below a list: no variable sets it.
 func variableOf(key string) string {
 	var parts []string
 	for rest := key; rest != ""; {

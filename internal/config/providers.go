@@ -6,14 +6,14 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Provider is an app's way to one platform.
+// A Provider is an app's configuration of one platform.
 type Provider struct {
 	Platform push.Platform
 	// Shared bounds all workers' pushes through it together.
 	Shared
 	// Timeout bounds one attempt.
 	Timeout time.Duration
-	// DryRun says that it sends to no device.
+	// DryRun means that no push reaches a device.
 	DryRun bool
 	// Validate returns the faults of the provider's own keys.
 	Validate func() error
@@ -21,7 +21,7 @@ type Provider struct {
 	Project func() (string, error)
 }
 
-// ways return an app's provider, for each of push.Platforms; nil if it has none.
+// ways maps each of push.Platforms to a function that returns an app's provider, or nil.
 var ways = map[push.Platform]func(App) *Provider{
 	push.APNs: func(a App) *Provider {
 		if a.APNs == nil {
@@ -43,7 +43,7 @@ var ways = map[push.Platform]func(App) *Provider{
 	},
 }
 
-// Providers returns the app's providers, in the order of the list; none for a simulated app.
+// Providers returns the app's providers, in the order of push.Platforms; none for a simulated app.
 func (a App) Providers() []Provider {
 	var all []Provider
 	for _, platform := range push.Platforms() {

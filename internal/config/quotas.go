@@ -68,10 +68,10 @@ func (q Quota) Words() string {
 // check checks the quota at key.
 func (q Quota) check(k *check, key string) { q.checkSpec(k, key, q.Spec()) }
 
-// checkPromise checks the quota at key, which all workers together never exceed.
+// checkPromise checks a quota that all workers together never exceed.
 func (q Quota) checkPromise(k *check, key string) { q.checkSpec(k, key, q.Spec().Promise()) }
 
-// checkRamp checks that the quota at key has no ramp: of all providers only Google asks for one.
+// checkRamp checks that the quota at key has no ramp: only Google asks for a ramp.
 func (q Quota) checkRamp(k *check, key string) {
 	if q.Ramp != 0 {
 		k.fault(join(key, "ramp"), "only FCM's quota has one")
@@ -91,7 +91,7 @@ func (q Quota) checkSpec(k *check, key string, spec meter.Spec) {
 		return
 	}
 	if spec.Algorithm != "" && !slices.Contains(meter.Algorithms, spec.Algorithm) {
-		return // by its tag, and without the word
+		return // checkTags reports it without its text
 	}
 	for _, f := range fielderrors.Of(spec.Validate()) {
 		if f.Field == "rates" {
@@ -108,7 +108,7 @@ type NamedQuota struct {
 	Apps []string `yaml:"apps"`
 }
 
-// A Device is how much one device gets, in windows.
+// A Device bounds the pushes to one device, in windows.
 type Device struct{ Quota }
 
 // setDefaults implements defaulted.
@@ -122,9 +122,9 @@ func (d Device) check(k *check, key string) {
 	d.Quota.check(k, key)
 }
 
-// An AppQuota is one of an app's own, or names one of limits.quotas.
+// An AppQuota is an app's own quota, or names a quota in limits.quotas.
 type AppQuota struct {
-	Name string // "" for one of its own
+	Name string // "" for the app's own quota
 	Quota
 }
 
@@ -134,7 +134,7 @@ func (q *AppQuota) setName(name string) {
 	setDefaults(reflect.ValueOf(q).Elem())
 }
 
-// named is a section that may be a name instead.
+// named is a section that a name may replace.
 type named interface{ setName(string) }
 
 // String writes q as a file does.
@@ -196,7 +196,7 @@ func (c *Config) checkQuotas(k *check) {
 	}
 }
 
-// checkName checks that the app may name that one of limits.quotas.
+// checkName checks that limits.quotas has the quota, and that the app may name it.
 func (c *Config) checkName(k *check, app, key, name string) {
 	q, known := c.Limits.Quotas[name]
 	switch {
@@ -208,8 +208,8 @@ func (c *Config) checkName(k *check, app, key, name string) {
 	}
 }
 
-// UnnamedQuotas returns the quotas of limits.quotas that no app names: nothing counts them. Each has
-// the advice that makes it count.
+// UnnamedQuotas returns the quotas of limits.quotas that no app names, so that they bound nothing.
+// The value is advice on how to make the quota count.
 func (c *Config) UnnamedQuotas() map[string]string {
 	unnamed := map[string]string{}
 	for name, q := range c.Limits.Quotas {
@@ -225,8 +225,8 @@ func (c *Config) UnnamedQuotas() map[string]string {
 	return unnamed
 }
 
-// remedy says how an app comes to name the quota: by the first of its providers that may have it,
-// which has no quota of its own where possible.
+// remedy advises on how an app can name the quota: at its first provider that may have one,
+// preferably a provider without its own quota.
 func (c *Config) remedy(name string, q NamedQuota) string {
 	var free, taken []string
 	for _, app := range q.Apps {
@@ -255,7 +255,7 @@ func (c *Config) remedy(name string, q NamedQuota) string {
 	return "no app names it, and none of its apps has a provider that could"
 }
 
-// ofProject returns the apps that send through the Firebase project of that app, it included.
+// ofProject returns the apps that send through the app's Firebase project, including the app.
 func (c *Config) ofProject(app string) []string {
 	project := c.projectOf(app)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Apps)), func(name string) bool {
@@ -263,8 +263,8 @@ func (c *Config) ofProject(app string) []string {
 	})
 }
 
-// projectOf returns the Firebase project of an app; "" for none, and where the credentials do not
-// say, which is an error of the sender.
+// projectOf returns the Firebase project of an app; "" without FCM, and if the credentials name no
+// project, which the sender reports as an error.
 func (c *Config) projectOf(app string) string {
 	if c.Apps[app].FCM == nil {
 		return ""
@@ -273,7 +273,7 @@ func (c *Config) projectOf(app string) string {
 	return project
 }
 
-// checkProjects checks that apps of one Firebase project have the same quota, which is
+// checkProjects checks that apps of one Firebase project have the same quota: it is
 // the project's.
 func (c *Config) checkProjects(k *check, apps []string) {
 	first := map[string]string{}

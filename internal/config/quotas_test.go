@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 )
 
-// A quota is the Firebase project's, be it named by project_id or by the credentials.
+// Apps of one Firebase project need the same quota, whether project_id or the credentials name it.
 func TestQuotaOfAProject(t *testing.T) {
 	t.Parallel()
 	server, err := fcmtest.NewServer(fcmtest.Options{})
@@ -22,7 +22,7 @@ func TestQuotaOfAProject(t *testing.T) {
 		"the same":            {"quota: {rate: 10/1s}", "quota: {rate: 10/1s}", ""},
 		"another":             {"quota: {rate: 10/1s}", "quota: {rate: 11/1s}", "apps.web.fcm.quota"},
 		"none":                {"concurrency: 3", "quota: {rate: 11/1s}", "apps.web.fcm.quota"},
-		"another of its name": {"quota: {rate: 10/1s}", "project_id: " + server.Project() + ", quota: {rate: 11/1s}", "apps.web.fcm.quota"},
+		"another by its name": {"quota: {rate: 10/1s}", "project_id: " + server.Project() + ", quota: {rate: 11/1s}", "apps.web.fcm.quota"},
 		"another project":     {"quota: {rate: 10/1s}", "project_id: other, quota: {rate: 11/1s}", ""},
 	} {
 		text := fmt.Sprintf("redis: {address: embedded}\napps:\n  shop: {fcm: {credentials_file: %[1]s, %[2]s}}\n  web: {fcm: {credentials_file: %[1]s, %[3]s}}\n",
@@ -34,8 +34,8 @@ func TestQuotaOfAProject(t *testing.T) {
 	}
 }
 
-// TestUnnamedQuotas holds that a quota that no app names is warned of at its place, and that the
-// advice can be followed.
+// A quota that no app names causes a warning with the quota's place, and the warning's advice can
+// be followed.
 func TestUnnamedQuotas(t *testing.T) {
 	t.Parallel()
 	const apns = "apns: {topic: com.example.shop, key_file: testdata/secret, key_id: ABCDEFGHIJ, team_id: ABCDEFGHIJ"
@@ -80,7 +80,7 @@ func TestUnnamedQuotas(t *testing.T) {
 	}
 }
 
-// Warnings are in the order of the file, and where they stand is no change.
+// Warnings are in the order of the file. A warning that has moved is no change.
 func TestWarningsAreNoChange(t *testing.T) {
 	t.Parallel()
 	const text = "redis: {address: embedded}\nlimits:\n  categories:\n    a: {rates: [10/1h, 5/24h]}\n  default: {rates: [10/1h, 5/24h]}\napps: {demo: {simulated: true}}\n"

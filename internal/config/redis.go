@@ -58,7 +58,7 @@ type TLS struct {
 	KeyFile string `yaml:"key_file"`
 }
 
-// A prefix has no brace, which would be a hash tag, and no glob character.
+// prefix allows no brace, which would begin a hash tag, and no glob character.
 var prefix = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
 func (r Redis) check(k *check, key string) {
@@ -78,7 +78,7 @@ func (r Redis) check(k *check, key string) {
 	case r.Shards != 0 && !shard.Valid(r.Shards):
 		k.fault(join(key, "shards"), "want a power of two up to 256: 1, 2, 4, 8, …")
 	case r.Shards != 0 && key != "redis":
-		k.fault(join(key, "shards"), "only for redis, which has the queues: a user's timelines lie by the user alone")
+		k.fault(join(key, "shards"), "only redis has shards, of its queues and records: remove it")
 	}
 	if r.Acknowledged != 0 && r.Address.Mode == Embedded {
 		k.fault(join(key, "acknowledged"), "the embedded Redis has no replica: remove it or name a server in address")

@@ -25,7 +25,7 @@ import (
 
 const referencePage = "../../docs/configuration.md"
 
-// shared are the sections that stand in several places and have a table of their own.
+// shared are the sections that occur in several places and have their own table.
 var shared = map[reflect.Type]string{
 	reflect.TypeFor[throttle.Policy](): "policy",
 	reflect.TypeFor[Quota]():           "quota",
@@ -66,7 +66,7 @@ type docs struct {
 	comments map[string]map[string]string // by package and TYPE.FIELD
 }
 
-// table is of the keys below top-level ones, or of one shared section.
+// table returns the table of the keys below top-level keys, or of one shared section.
 func (d *docs) table(names []string) string {
 	for section, name := range shared {
 		if names[0] == name {
@@ -87,7 +87,7 @@ func (d *docs) table(names []string) string {
 		if top, _, _ := strings.Cut(k.path, "."); !slices.Contains(names, top) {
 			return false
 		}
-		if _, common := shared[k.owner]; common { // in the table of its own
+		if _, common := shared[k.owner]; common { // the section's own table has the key
 			return false
 		}
 		kind := kindOf(k)
@@ -107,7 +107,7 @@ func (d *docs) table(names []string) string {
 
 func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " |" }
 
-// linkOf links the table of a shared section; "" for others.
+// linkOf returns a link to the table of a shared section; "" for any other key.
 func linkOf(k key) string {
 	t := k.value.Type()
 	for section, name := range shared {
@@ -122,7 +122,7 @@ func linkOf(k key) string {
 	return ""
 }
 
-// kindOf is the type of a key with its range; "" for a section with keys of its own.
+// kindOf returns the type of a key with its range; "" for a section with keys of its own.
 func kindOf(k key) string {
 	t := k.value.Type()
 	kind, link := k.Tag.Get("kind"), linkOf(k)
@@ -178,7 +178,7 @@ func defaultOf(k key) string {
 	return "–"
 }
 
-// meaning is the first paragraph of the field's comment.
+// meaning returns the first paragraph of the field's comment.
 func (d *docs) meaning(k key) string {
 	text := d.of(k.owner)[k.owner.Name()+"."+k.Name]
 	if text == "" {
@@ -232,7 +232,7 @@ func shownPaths(above string, s Section) (all []string) {
 	return all
 }
 
-// TestShippedFileNamesEveryKey holds that config.yaml names each, be it in a comment.
+// config.yaml names every key, if only in a comment.
 func TestShippedFileNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(shipped)
@@ -248,7 +248,7 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	}
 }
 
-// TestTagsAreTheConstants holds the tags to the constants by which other packages go.
+// The words in the tags are the constants that other packages use.
 func TestTagsAreTheConstants(t *testing.T) {
 	t.Parallel()
 	var c Config
@@ -284,7 +284,7 @@ func TestTagsAreTheConstants(t *testing.T) {
 	}
 }
 
-// A key is one that the configuration may have.
+// A key is a key that the configuration may have.
 type key struct {
 	path string // NAME stands for a name, [] for each entry of a list
 	reflect.StructField
@@ -293,8 +293,8 @@ type key struct {
 	reload string
 }
 
-// keys calls visit with every key below a section, in the order of the structs; it returns
-// whether to go on below the key.
+// keys calls visit with every key below a section, in the order of the structs; visit returns
+// whether to continue below the key.
 func keys(above key, visit func(key) bool) {
 	section := above.value
 	for _, f := range fieldsOf(section.Type()) {
@@ -312,8 +312,8 @@ func keys(above key, visit func(key) bool) {
 	}
 }
 
-// entry returns the section, with its defaults, that stands at the path: behind a pointer, in a
-// map or in a list.
+// entry returns the section, with its defaults, behind a pointer or in a map or a list, and extends
+// the path to it.
 func entry(path *string, v reflect.Value) reflect.Value {
 	switch {
 	case v.Kind() == reflect.Map:
@@ -328,7 +328,7 @@ func entry(path *string, v reflect.Value) reflect.Value {
 	return entry(path, section)
 }
 
-// allKeys are the keys of a whole configuration.
+// allKeys returns the keys of a whole configuration.
 func allKeys() (all []key) {
 	var c Config
 	c.SetDefaults()

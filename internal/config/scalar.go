@@ -15,7 +15,7 @@ import (
 // maxName is the longest name of an app or a category, in bytes.
 const maxName = 128
 
-// isText reports whether v reads itself from a text.
+// isText reports whether v decodes itself from a text.
 func isText(v reflect.Value) bool {
 	_, ok := v.Addr().Interface().(encoding.TextUnmarshaler)
 	return ok
@@ -69,7 +69,7 @@ func unknownKey(known []string) string {
 	return "unknown key; want one of " + strings.Join(known, ", ")
 }
 
-// CheckName reports whether an app, a category or a token can be called so.
+// CheckName returns the fault of a name of an app, a category or a token; nil for a valid name.
 func CheckName(name string) error {
 	if fault := nameFault(name); fault != "" {
 		return errors.New(fault)

@@ -10,15 +10,15 @@ import (
 	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
-// The structs are the only place that says which keys there are. A field's tags are:
+// The structs alone define the keys. A field's tags are:
 //
 //	yaml     the key
-//	default  its value where nothing is given, as a file has it
+//	default  its value if the key is not given, as a file has it
 //	range    the numbers or durations that it takes: intervals and single values, as in 0,10..100
 //	oneof    the words that it takes
-//	kind     its type in docs/configuration.md, where the Go type does not say it
-//	reload   when a change takes effect: at once; numbers, with the first and the last at the next
-//	         start; all at the next start without the tag. It holds for the keys below as well
+//	kind     its type in docs/configuration.md, if the Go type does not name it
+//	reload   when a change takes effect: "at once"; "numbers": at once, but the first and the last
+//	         quota at the next start; without it at the next start. It holds for the keys below, too
 //
 // The first paragraph of its comment is its meaning in docs/configuration.md.
 
@@ -27,7 +27,7 @@ func fieldsOf(section reflect.Type) []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(section), func(f reflect.StructField) bool { return tagOf(f) == "" })
 }
 
-// tagOf is a field's name in a file; "" for a field that no file sets.
+// tagOf returns a field's name in a file; "" for a field that no file sets.
 func tagOf(f reflect.StructField) string { return strings.TrimPrefix(f.Tag.Get("yaml"), "-") }
 
 // fieldByTag finds the field of a section by its key.
@@ -40,7 +40,7 @@ func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// fieldTags are the keys of a section.
+// fieldTags returns the keys of a section.
 func fieldTags(v reflect.Value) (tags []string) {
 	for _, f := range fieldsOf(v.Type()) {
 		tags = append(tags, tagOf(f))
@@ -69,7 +69,7 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
-// sections calls visit with v, which stands at key, and with each section below it that is set.
+// sections calls visit with v, the value of key, and with each section below v that is set.
 func sections(key string, v reflect.Value, visit func(key string, section reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -131,7 +131,7 @@ func rangeFault(f reflect.StructField, v reflect.Value) error {
 	return fmt.Errorf("is %s; want %s", flow(shown(v, false)), strings.Join(want, ", or "))
 }
 
-// bound is an end of a range as a value of the field's type.
+// bound returns an end of a range as a value of the field's type.
 func bound(t reflect.Type, text string) reflect.Value {
 	v := reflect.New(t).Elem()
 	if err := setText(v, text); err != nil {
@@ -142,12 +142,12 @@ func bound(t reflect.Type, text string) reflect.Value {
 
 func less(a, b reflect.Value) bool {
 	if a.CanFloat() {
-		return !(a.Float() >= b.Float()) // also where either is not a number
+		return !(a.Float() >= b.Float()) // true also if either is NaN
 	}
 	return a.Int() < b.Int()
 }
 
-// choiceFault refuses a word that the field's tag oneof does not list.
+// choiceFault returns an error for a word that the field's tag oneof does not list.
 func choiceFault(f reflect.StructField, word string) error {
 	words := strings.Fields(f.Tag.Get("oneof"))
 	if slices.Contains(words, word) {

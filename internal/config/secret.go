@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
-// maxSecretFile is the largest file a secret is read from, in bytes.
+// maxSecretFile is the largest file of a secret, in bytes.
 const maxSecretFile = 64 << 10
 
 // Secret is a text that no log or error shows. string(s) is the text itself.
@@ -19,7 +19,7 @@ type Secret string
 
 const hidden = "[hidden]"
 
-// String hides the secret; the empty one is "".
+// String hides the secret; an empty secret is "".
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -34,7 +34,7 @@ func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText takes the text without the line ends at its end, which tools add to files
-// and variables: no service takes a password that has one.
+// and variables: no service accepts a password with a line end.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = Secret(strings.TrimRight(string(text), "\r\n"))
 	return nil
@@ -62,7 +62,7 @@ func ReadSecret(path string) (Secret, error) {
 		return "", fmt.Errorf("the file %w", err)
 	}
 	var s Secret
-	if _ = s.UnmarshalText(data); s == "" { // which takes any text
+	if _ = s.UnmarshalText(data); s == "" { // UnmarshalText accepts any text
 		return "", errors.New("the file is empty")
 	}
 	return s, nil
@@ -85,8 +85,8 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// reason is an error without the path: a secret in the place of a path stays
-// out of the message.
+// reason returns an error's text without the path, which may be a misplaced
+// secret.
 func reason(err error) string {
 	var path *os.PathError
 	if errors.As(err, &path) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Line ends at a secret's end are no part of it, wherever it comes from.
+// A secret has no line ends at its end, wherever it comes from.
 func TestLineEndsAfterSecretAreDropped(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")

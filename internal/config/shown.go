@@ -19,8 +19,8 @@ import (
 // with its value. It holds no secret.
 type Section []Entry
 
-// An Entry is a key with its value: nil where nothing is given, a bool, a number, a text, a list
-// of these, or a Section.
+// An Entry is a key with its value: nil if none is given, a bool, a number, a text, a list of
+// these, or a Section.
 type Entry struct {
 	Key   string
 	Value any
@@ -35,7 +35,8 @@ func (c *Config) String() string { return flow(shown(reflect.ValueOf(*c), true))
 // LogValue is String for a log.
 func (c *Config) LogValue() slog.Value { return shown(reflect.ValueOf(*c), true).(Section).LogValue() }
 
-// shown returns a value for people; a brief one has no key that is not given or at its default.
+// shown returns a value for people. If brief, it leaves out keys that are not given or at their
+// defaults.
 func shown(v reflect.Value, brief bool) any {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -94,7 +95,7 @@ func shown(v reflect.Value, brief bool) any {
 	return v.Interface()
 }
 
-// isGiven reports whether a value says something besides the default.
+// isGiven reports whether a value differs from the default.
 func isGiven(f reflect.StructField, v reflect.Value, shown any) bool {
 	if section, ok := shown.(Section); ok && v.Kind() != reflect.Pointer {
 		return len(section) > 0
@@ -157,7 +158,7 @@ func (s Section) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// LogValue is a group of the keys.
+// LogValue returns a group of the keys.
 func (s Section) LogValue() slog.Value {
 	attrs := make([]slog.Attr, len(s))
 	for i, e := range s {

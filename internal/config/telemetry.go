@@ -14,7 +14,7 @@ type Telemetry struct {
 	Tracing Tracing `yaml:"tracing"`
 }
 
-// Tracing says where traces of notifications go, and how many.
+// Tracing says where traces of notifications go, and which share of them.
 type Tracing struct {
 	// An OpenTelemetry collector, OTLP over HTTP; off by default. Without a path it is `/v1/traces`.
 	Endpoint TraceEndpoint `yaml:"endpoint" kind:"URL"`
@@ -39,11 +39,11 @@ func (e *TraceEndpoint) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Listen is a host:port to listen on. "" is none.
+// Listen is a host:port to listen on; "" for not at all.
 type Listen string
 
-// UnmarshalText accepts host:port. Without a host it is the loopback: an address for everyone must
-// be named, such as 0.0.0.0.
+// UnmarshalText accepts host:port. Without a host it means the loopback: an address for everyone,
+// such as 0.0.0.0, must be named.
 func (l *Listen) UnmarshalText(text []byte) error {
 	host, port, err := net.SplitHostPort(string(text))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf16"
 )
 
-// wide is a text as PowerShell's > writes it.
+// wide returns a text as PowerShell's > writes it.
 func wide(text string) string {
 	b := []byte{0xff, 0xfe}
 	for _, unit := range utf16.Encode([]rune(text)) {

@@ -33,11 +33,11 @@ type Webhook struct {
 	Timeout time.Duration `yaml:"timeout" default:"5s" range:"100ms..30s"`
 }
 
-// WebhookURL is a URL of which logs and errors show scheme and host: its path and
-// query may hold a secret. string(u) is the URL itself.
+// WebhookURL is a URL of which logs and errors show only scheme and host: its path
+// and query may hold a secret. string(u) is the URL itself.
 type WebhookURL string
 
-// String is scheme and host; the empty one is "".
+// String returns scheme and host; "" for an empty URL.
 func (u WebhookURL) String() string {
 	if u == "" {
 		return ""
@@ -67,7 +67,7 @@ func (u WebhookURL) LogValue() slog.Value { return slog.StringValue(u.String()) 
 const secretPrefix = "whsec_"
 
 // Keys returns the keys that sign each post, from Secret: whsec_ and the base64 of 24 to 64 bytes;
-// two of these, separated by white space, while it changes.
+// two of these, separated by white space, while the secret changes.
 func (w *Webhook) Keys() ([][]byte, error) {
 	texts := strings.Fields(string(w.Secret))
 	if len(texts) > 2 {
@@ -100,8 +100,8 @@ func (w *Webhook) check(k *check, key string) {
 	}
 }
 
-// isMetadata reports whether the URL's host is an address that nothing is posted to. A name
-// is looked at when it is dialled.
+// isMetadata reports whether the URL's host is the address of a metadata service. A host name
+// is checked when it is dialled.
 func isMetadata(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -111,7 +111,7 @@ func isMetadata(text string) bool {
 	return err == nil && metadata.Holds(ip)
 }
 
-// safeURL reports whether a post to it stays secret on its way.
+// safeURL reports whether a post to the URL stays secret on its way.
 func safeURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" {

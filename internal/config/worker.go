@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Worker says how one process works.
+// Worker configures the work of one process.
 type Worker struct {
 	// Pushes in flight from a process to each provider of each app.
 	Concurrency int `yaml:"concurrency" default:"256" range:"1..100000"`
