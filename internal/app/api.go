@@ -24,10 +24,10 @@ type apiServer struct {
 	server *api.Server
 }
 
-// producerLanes is the number of pipelines in flight.
+// producerLanes is the number of a producer's pipelines in flight.
 const producerLanes = 2
 
-// serveAPI starts the API where the configuration says.
+// serveAPI starts the API at http.listen.
 func (s *System) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.Add(func() error { end(); return nil })
@@ -60,7 +60,7 @@ func (s *System) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	if len(cfg.HTTP.Tokens) == 0 {
 		log.Warn("the API takes requests from everyone on this machine: http.tokens is empty")
 	} else if !cfg.HTTP.TLS.Enabled() && !cfg.HTTP.Listen.Loopback() {
-		log.Warn("the API takes tokens without TLS: give http.tls, or have a proxy in front of it that does")
+		log.Warn("the API takes tokens without TLS: set http.tls, or run it behind a proxy with TLS")
 	}
 	addresses := []any{"url", a.server.URL()}
 	if cfg.HTTP.Console.Enabled {
@@ -71,8 +71,8 @@ func (s *System) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	return nil
 }
 
-// withConsole routes the console's path to its pages: no page is answered to a bearer token, and
-// no API request to a cookie. A browser at / is redirected there.
+// withConsole routes the console's path to its pages: a bearer token opens no page, and a cookie
+// authorizes no API request. A browser at / is redirected to the console.
 func withConsole(pages, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path+"/", console.Path) {
@@ -95,8 +95,8 @@ func (s *System) followLimits() func() error {
 	return func() error { stop(); following.Wait(); return nil }
 }
 
-// withHealth returns the probes, without a token and however many requests are
-// being answered.
+// withHealth adds the probes, which need no token and have no bound of requests
+// at once.
 func (s *System) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if get := r.Method == http.MethodGet || r.Method == http.MethodHead; get && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
@@ -107,7 +107,7 @@ func (s *System) withHealth(next http.Handler) http.Handler {
 	})
 }
 
-// stop has the API accept nothing more, and lets its requests end.
+// stop stops accepting requests, and waits for those in flight.
 func (a *apiServer) stop(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A changed key waits for the next start where it does not fit the keys that stay.
+// A changed key waits for the next start if it does not fit the keys that cannot change.
 func TestLiveParts(t *testing.T) {
 	t.Parallel()
 	s := new(System)
@@ -53,7 +53,7 @@ func TestLiveParts(t *testing.T) {
 	}
 }
 
-// docs/configuration.md says of every key whether it takes effect at once.
+// docs/configuration.md says for every key whether a change takes effect at once.
 func TestPageNamesLiveKeys(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/configuration.md")

@@ -24,17 +24,17 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// connections is how many there are to the queue's Redis at most.
+// connections bounds the connections to the queue's Redis.
 const connections = 32
 
 // OpenLocal returns the client of an API inside this process, on the configuration's
-// Redis. Its overrides and pauses are recorded as set by the given name.
+// Redis. The log names by as the operator.
 func OpenLocal(ctx context.Context, configured, by string) (*apiclient.Client, error) {
 	cfg, err := LoadReachable(configured)
 	if err != nil {
 		return nil, err
 	}
-	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
+	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the returned errors report the failures
 	opened := new(Closers)
 	service, err := openService(ctx, cfg, opened)
 	if err != nil {
@@ -46,8 +46,8 @@ func OpenLocal(ctx context.Context, configured, by string) (*apiclient.Client, e
 	return apiclient.NewLocal(local, opened.Close), nil
 }
 
-// openService connects to the configuration's Redis. If the limits have a Redis of their
-// own, the first command to it connects.
+// openService connects to the configuration's Redis. If the limits have their own Redis, the
+// first command to that Redis connects.
 func openService(ctx context.Context, cfg *config.Config, opened *Closers) (*operate.Service, error) {
 	queue, err := redisconn.Open(ctx, cfg.Redis, connections)
 	if err != nil {
@@ -105,11 +105,11 @@ func openService(ctx context.Context, cfg *config.Config, opened *Closers) (*ope
 	return operate.New(o), nil
 }
 
-// restTime is how long a command waits until lines that it has taken notifications from are
+// restTime is how long a command waits until the lines from which it took notifications are
 // placed again: a line is placed once a second.
 const restTime = 3 * time.Second
 
-// UserAtHost returns the command's user and host.
+// UserAtHost returns USER@HOST of the process.
 func UserAtHost() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

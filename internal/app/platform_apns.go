@@ -37,7 +37,7 @@ var apnsPlatform = Platform{
 
 func renderAPNs(app config.App, n *push.Notification, t push.Target, _ time.Time) (Rendered, error) {
 	m, err := n.RenderAPNs(t)
-	topic := m.TopicSuffix // after what a simulated app has
+	topic := m.TopicSuffix // a simulated app has no topic before it
 	if app.APNs != nil {
 		topic = app.APNs.Topic + topic
 	}

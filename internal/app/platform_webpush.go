@@ -52,11 +52,11 @@ type Subscription struct {
 	Keys     *push.Keys `json:"keys"`
 }
 
-// mostSubscription is how much of a file is read as a subscription, in bytes.
+// mostSubscription bounds the file of a subscription, in bytes.
 const mostSubscription = 64 << 10
 
 // readSubscription reads the target from a file with a PushSubscription.toJSON. Its errors
-// contain nothing of the file, nor of a subscription given in its place.
+// contain nothing of the file, nor of a subscription given instead of a file.
 func readSubscription(file string) (push.Target, error) {
 	if strings.ContainsAny(file, "{}") || strings.Contains(file, "://") {
 		return push.Target{}, errors.New("want a FILE with the subscription, not the subscription itself")

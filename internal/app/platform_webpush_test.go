@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// An error about a subscription contains no part of it: its holder may send to the browser.
+// No error contains a part of a subscription: its holder may send to the browser.
 func TestSubscriptionErrorHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"

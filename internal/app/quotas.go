@@ -8,8 +8,8 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// limitTogether configures the quotas and throughputs of each app. Without any, nothing is
-// counted.
+// limitTogether configures the quotas and throughputs of each app. Without any, the worker gets
+// no meter.
 func (s *System) limitTogether(o *worker.Options, cfg *config.Config) error {
 	o.Quotas, o.Throughputs, o.InFlight = map[string]map[push.Platform]worker.Quota{}, map[string]map[string]worker.Quota{}, map[string]map[push.Platform]int{}
 	for name, app := range cfg.Apps {
@@ -42,8 +42,8 @@ func (s *System) limitTogether(o *worker.Options, cfg *config.Config) error {
 	return nil
 }
 
-// guardDevices applies the configured device limits. A limit that the configuration no longer has
-// stays.
+// guardDevices applies the configured device limit. If the configuration no longer has one, the
+// last one stays.
 func (s *System) guardDevices(cfg *config.Config) {
 	if d := cfg.Limits.Device; d != nil {
 		spec := d.Spec()

@@ -22,8 +22,8 @@ func aMinute(count int) config.Quota {
 	return config.Quota{Rate: throttle.Rate{Count: count, Period: time.Minute}}
 }
 
-// metered has two apps of one Firebase project, of which one shares a named quota with a
-// third, and a category with a throughput.
+// metered returns a configuration with two apps of one Firebase project, one of which shares a
+// named quota with a third app, and a category with a throughput.
 func metered(t *testing.T) *config.Config {
 	t.Helper()
 	server, err := fcmtest.NewServer(fcmtest.Options{})
@@ -46,7 +46,7 @@ func metered(t *testing.T) *config.Config {
 	}
 }
 
-// togetherOf is a system with only the quotas and throughputs.
+// togetherOf returns a system with only the quotas and throughputs.
 func togetherOf(t *testing.T, cfg *config.Config) *System {
 	t.Helper()
 	s := &System{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
@@ -91,7 +91,7 @@ func TestLimitTogether(t *testing.T) {
 
 	next := metered(t)
 	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: aMinute(6)}
-	delete(next.Apps, "shop") // which is not what web's quota hangs on
+	delete(next.Apps, "shop") // web keeps the project's quota
 	next.Apps["web"] = config.App{FCM: &config.FCM{Config: next.Apps["web"].FCM.Config, Shared: config.Shared{Quota: &config.AppQuota{Quota: aMinute(7)}}}}
 	next.Apps["solo"] = config.App{APNs: &config.APNs{Shared: config.Shared{Quota: &config.AppQuota{Name: "europe"}}}}
 	delete(next.Limits.Categories, "news")
@@ -100,12 +100,12 @@ func TestLimitTogether(t *testing.T) {
 	for _, q := range s.quotas.List() {
 		got[q.Key] = q.Rate.Count
 	}
-	// a removed quota, or one that changes at the next start, stays
+	// a quota that was removed, or whose change needs a restart, stays
 	if want := map[string]int{"quota/europe": 6, "fcm/" + project: 7, "apns/solo": 700, "category/shop/news": 50, "category/till/news": 50, "category/web/news": 50, "category/solo/news": 50}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if o.Quotas["till"][push.APNs].Spec().Rates[0].Count != 6 {
-		t.Error("the worker's is not the one that was changed")
+		t.Error("the worker's quota has not changed")
 	}
 }
 
@@ -170,10 +170,10 @@ func TestOverriddenQuotas(t *testing.T) {
 	slow := aMinute(300)
 	slow.Burst = 30
 	expect("overridden", slow)
-	for range 2 { // the second time it is remembered
+	for range 2 { // the second result is cached
 		expect("asked again", slow)
 	}
-	// of so large a bucket so odd a rate cannot be counted exactly
+	// this rate cannot be counted exactly with so large a bucket
 	europe.Burst = 300
 	next := metered(t)
 	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
@@ -191,7 +191,7 @@ func TestOverriddenQuotas(t *testing.T) {
 	expect("unset", europe)
 }
 
-// Where nothing is limited together no worker gets a meter.
+// Without quotas and throughputs a worker gets no meter.
 func TestLimitNothingTogether(t *testing.T) {
 	t.Parallel()
 	cfg := metered(t)
@@ -206,7 +206,7 @@ func TestLimitNothingTogether(t *testing.T) {
 	}
 }
 
-// The numbers of a quota take effect at once; that there is one, at the next start.
+// The numbers of a quota take effect at once; a new or removed quota at the next start.
 func TestLiveQuotas(t *testing.T) {
 	t.Parallel()
 	parts := new(System).live(&configured{started: new(config.Config)})

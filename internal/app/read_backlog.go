@@ -21,8 +21,8 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// readBacklog reads the content of Redis. Its error concerns the sums and queues; it returns
-// those of the shards that answer. Other parts that cannot be read are left out and logged once.
+// readBacklog reads the content of Redis. Its error concerns the sums and queues; those of the
+// shards that answer are returned. Other parts that cannot be read are left out and logged once.
 func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
 	var uncounted, unlisted []int
 	var counts map[int]store.Counts
@@ -72,7 +72,7 @@ func (s *System) readRest(ctx context.Context, b *metrics.Backlog) {
 	reads.Go(func() {
 		var err error
 		b.Waits, err = s.waits.read(ctx, inspect.New(s.Queue, s.Records, s.limiter, s.limits))
-		_, err = store.Unreachable(err) // of whose shards Unread tells
+		_, err = store.Unreachable(err) // Unread names the unreachable shards
 		s.unread.note(s.redisLog, "what notifications wait for", err)
 	})
 	reads.Wait()
@@ -137,12 +137,11 @@ func (u *unread) note(log *slog.Logger, part string, err error) {
 	}
 }
 
-// waitsFresh is the age up to which the waits by cause are reused: each process with metrics
-// reads jobs for them.
+// waitsFresh is the age up to which the waits by cause are reused: to count them, each process
+// with metrics reads jobs.
 const waitsFresh = 30 * time.Second
 
-// drawn caches the waits by cause, as they were last read. Only one goroutine at a time may call
-// its read method.
+// drawn caches the waits by cause. Only one goroutine at a time may call its read method.
 type drawn struct {
 	shares []inspect.Share
 	at     time.Time

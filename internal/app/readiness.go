@@ -18,7 +18,7 @@ import (
 func (s *System) checks() []health.Check {
 	checks := []health.Check{{Name: "redis", Probe: healthy(s.watch), Warning: nodes(s.watch)}}
 	losses := health.Check{Name: "losses", Warning: s.lost}
-	if len(s.Senders) == 0 { // without workers, notifications are taken all the same
+	if len(s.Senders) == 0 { // a process without a worker only accepts notifications
 		return append(checks, losses)
 	}
 	if s.limitsWatch != nil {
@@ -28,10 +28,10 @@ func (s *System) checks() []health.Check {
 		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble}, losses)
 }
 
-// lossWithin bounds the reading of a loss: a Redis that is away is another check's.
+// lossWithin bounds the reading of a loss: the check redis reports an unreachable Redis.
 const lossWithin = 500 * time.Millisecond
 
-// lost counts what Redis has lost, until an operator confirms it.
+// lost describes the data that Redis has lost, until an operator confirms the loss.
 func (s *System) lost(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, lossWithin)
 	defer cancel()
@@ -57,8 +57,8 @@ func (s *System) unchecked(context.Context) string {
 	return "cannot be checked" + on + " since " + stats.Since.UTC().Format(time.TimeOnly) + ": " + stats.Cause.Error()
 }
 
-// inTrouble names the providers that notifications wait for. Another process would
-// not reach them either: that is no reason to be unready.
+// inTrouble names the providers that notifications wait for. It only warns: another
+// process would not reach these providers either.
 func (s *System) inTrouble(context.Context) string {
 	w := s.worker.Load()
 	if w == nil {
@@ -94,8 +94,8 @@ func nodes(watch *redisconn.Watch) func(context.Context) string {
 	}
 }
 
-// idle probes the worker's pulls. While a node of a Cluster is in trouble no other
-// process would get the jobs that it holds.
+// idle probes the worker's pulls. While a node of a Cluster is in trouble, no other
+// process would get the node's jobs either.
 func (s *System) idle(ctx context.Context) string {
 	if s.worker.Load() != nil && len(s.watch.Status().Nodes) > 0 {
 		return ""
@@ -103,7 +103,7 @@ func (s *System) idle(ctx context.Context) string {
 	return s.pulls(ctx)
 }
 
-// pulls says whether the worker gets jobs. Why it does not is in the log.
+// pulls reports that the worker gets no jobs; the log has the reason.
 func (s *System) pulls(context.Context) string {
 	switch w := s.worker.Load(); {
 	case w == nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// A process without metrics answers its readiness too: the checks need no telemetry.
+// A process without metrics reports its readiness too: the checks need no telemetry.
 func TestLossCheckWithoutMetrics(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

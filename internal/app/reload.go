@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A configured is the configuration that serve runs with, and goes on reading.
+// A configured is the configuration that serve runs with and reloads.
 type configured struct {
 	file, only string
 	roles      roles
@@ -26,17 +26,17 @@ type configured struct {
 	level      slog.LevelVar
 	outcome    string // of the last reload
 	last       atomic.Pointer[reloaded]
-	empty      bool // the file was at the start: the environment has it all
+	empty      bool // the file was empty at the start: the environment has all keys
 }
 
 // A reloaded is the result of the last reload, the configuration in force, and its time.
 type reloaded struct {
-	refused error // nil when it was taken over
+	refused error // nil if the new configuration was applied
 	at      time.Time
 	config  *config.Config
 }
 
-// lastReload returns it for metrics.
+// lastReload returns the result and the time of the last reload, for metrics.
 func (c *configured) lastReload() (ok bool, at time.Time) {
 	last := c.last.Load()
 	return last.refused == nil, last.at
@@ -54,7 +54,7 @@ func newConfigured(flag, only string) (*configured, error) {
 	return c, err
 }
 
-// emptied reports whether nothing is in the file.
+// emptied reports whether the file is empty.
 func emptied(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Size() == 0
@@ -73,15 +73,15 @@ func (c *configured) load() (*config.Config, roles, error) {
 	case r.worker && len(cfg.Apps) == 0:
 		return nil, r, Misusedf("%s: apps: there is none to send for", c.file)
 	case !r.worker && !r.api:
-		return nil, r, Misusedf("%s: http.listen: says nowhere, and --only api needs it", c.file)
+		return nil, r, Misusedf("%s: http.listen: is missing, and --only api needs it", c.file)
 	}
 	return cfg, r, nil
 }
 
 // A livePart is a part of the configuration that takes effect while serve runs.
 type livePart struct {
-	keys   []string // with all below them
-	except []string // of those
+	keys   []string // with all keys below them
+	except []string // keys that are not part of it
 	// fits reports whether the part can change without a restart; nil if it always can.
 	fits func(*config.Config) bool
 	take func(*config.Config)
@@ -98,15 +98,15 @@ func quotaKeys() []string {
 	return keys
 }
 
-// live are the parts of the configuration that take effect while serve runs. All
-// others need a restart.
+// live returns the parts of the configuration that take effect while serve runs. All
+// other parts need a restart.
 func (s *System) live(c *configured) []*livePart {
 	horizon := c.started.Limits.Horizon
 	return []*livePart{
 		{
 			keys:   []string{"limits.default", "limits.categories", "limits.unknown_category"},
 			except: []string{"limits.categories.*.throughput"},
-			// quiet hours need the zone, which needs a restart
+			// quiet hours need the time zone, whose change needs a restart
 			fits: func(cfg *config.Config) bool {
 				return fitHorizon(cfg.Limits, horizon) && (!cfg.Limits.Quiet() || c.started.Limits.TimeZone != "")
 			},
@@ -148,7 +148,7 @@ func (s *System) live(c *configured) []*livePart {
 	}
 }
 
-// fitHorizon reports whether timelines that reach back so far can hold the limits.
+// fitHorizon reports whether timelines with the horizon can hold the limits.
 func fitHorizon(l config.Limits, horizon time.Duration) bool {
 	for _, p := range append(slices.Collect(maps.Values(l.Policies())), l.Default) {
 		if p.Validate(horizon) != nil {
@@ -158,7 +158,7 @@ func fitHorizon(l config.Limits, horizon time.Duration) bool {
 	return true
 }
 
-// reloadEvery is how often the file is looked at.
+// reloadEvery is the interval of checks for a changed file.
 const reloadEvery = time.Second
 
 // keep reloads the configuration at each hangup, and when its file has changed,
@@ -183,7 +183,7 @@ func (c *configured) keep(ctx context.Context, hangups <-chan os.Signal, live []
 			return
 		case <-hangups:
 			c.reload(ctx, live, log, true)
-		case <-changed: // a hangup may have told of it already
+		case <-changed: // a hangup may have reloaded the file already
 			c.reload(ctx, live, log, false)
 		}
 	}
@@ -219,7 +219,7 @@ func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Log
 	}
 }
 
-// listed are changes in one line.
+// listed returns changes in one line.
 func listed(changes []config.Change) string {
 	texts := make([]string, len(changes))
 	for i, c := range changes {
@@ -236,7 +236,7 @@ func within(key string) func(config.Change) bool {
 // renew applies the live parts of the new configuration. It returns the applied keys, and the
 // changed keys that need a restart.
 func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []config.Change, err error) {
-	if emptied(c.file) && !c.empty { // cut short by a full disk, say: it could be valid beside the environment, without any limit
+	if emptied(c.file) && !c.empty { // a full disk may have truncated it: with the environment it could be valid, without any limit
 		return nil, nil, nil, Misusedf("%s: is empty", c.file)
 	}
 	if cfg, _, err = c.load(); err != nil {
@@ -264,7 +264,7 @@ func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.C
 	return cfg, taken, waiting, nil
 }
 
-// has reports whether the key is one of the part.
+// has reports whether the key belongs to the part.
 func (p *livePart) has(key string) bool {
 	within := func(other string) bool { return config.Within(key, other) }
 	return slices.ContainsFunc(p.keys, within) && !slices.ContainsFunc(p.except, within)

@@ -18,7 +18,7 @@ type Rendered struct {
 	Message  json.RawMessage `json:"message,omitempty"`
 }
 
-// A Header is one of a request.
+// A Header is a header of a request.
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

@@ -11,14 +11,14 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Senders are each app's, by platform.
+// Senders are the senders of each app, by platform.
 type Senders map[string]map[push.Platform]providers.Sender
 
 // OpenSenders returns the Senders of all apps. The stand-ins of simulated apps record accepted
 // pushes in the ledger and keep their credentials in the folder. The log reports changed
 // credentials.
 func OpenSenders(ctx context.Context, apps map[string]config.App, folder string, ledger *standin.Ledger, log *slog.Logger, c *Closers) (Senders, error) {
-	if _, err := providers.EnvironmentProxy(); err != nil { // which is no single app's fault
+	if _, err := providers.EnvironmentProxy(); err != nil { // the fault is no single app's
 		return nil, Misused(err)
 	}
 	var simulated config.App
@@ -71,7 +71,7 @@ func anySimulated(apps map[string]config.App) bool {
 	return false
 }
 
-// CheckCredentials has every app's Senders read their files.
+// CheckCredentials opens the senders of every app, so that they read their files.
 func CheckCredentials(ctx context.Context, cfg *config.Config) error {
 	var c Closers
 	_, err := OpenSenders(ctx, RealApps(cfg), "", nil, slog.New(slog.DiscardHandler), &c)

@@ -23,7 +23,7 @@ import (
 // roles are the parts that a process runs.
 type roles struct{ worker, api bool }
 
-// rolesOf returns the roles of --only; by default all that are configured.
+// rolesOf returns the role of --only; by default all roles that are configured.
 func rolesOf(only string, cfg *config.Config) (roles, error) {
 	listens := cfg.HTTP.Listen != ""
 	switch only {
@@ -49,9 +49,8 @@ func TuneCollector(percent int) {
 	}
 }
 
-// Serve works and answers as the configuration file says until SIGINT or SIGTERM. The file is the
-// flag's, "" for the usual one; only is the one role that the process has, "" for all that is
-// configured.
+// Serve runs the configured roles until SIGINT or SIGTERM. flag names the configuration file, ""
+// for the usual file; only names the only role of the process, "" for all configured roles.
 func Serve(ctx context.Context, flag, only string) error {
 	c, err := newConfigured(flag, only)
 	if err != nil {
@@ -60,16 +59,16 @@ func Serve(ctx context.Context, flag, only string) error {
 	TuneCollector(gcPercent)
 	cfg, r := c.started, c.roles
 	log := NewLogger(cfg.Log, &c.level)
-	hangups := make(chan os.Signal, 1) // from now on none ends the process
+	hangups := make(chan os.Signal, 1) // from now on a hangup does not end the process
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if cfg.Redis.Address.Mode == config.Embedded {
-		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
+		log.Warn("this process uses the embedded Redis: no other process reaches it, and its data is lost at the end")
 	}
 	apps := AppsOf(cfg)
-	if !r.worker { // whose credentials the workers alone need
+	if !r.worker { // only a worker needs the apps' credentials
 		without := *cfg
 		without.Apps = nil
 		cfg = &without
@@ -83,7 +82,7 @@ func Serve(ctx context.Context, flag, only string) error {
 	s, err := Open(ctx, cfg, accepted, log)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop while it starts
+			return nil // a signal stops the start
 		}
 		return err
 	}
@@ -92,13 +91,13 @@ func Serve(ctx context.Context, flag, only string) error {
 	s.allQuotas = func() (operate.Quotas, error) { return s.quotas.List().WithUnnamed(c.last.Load().config), nil }
 	if !r.worker {
 		if s.quotas, err = operate.NewLiveQuotas(c.started); err != nil {
-			log.Warn("quotas are not listed here, nor overridden", "error", err)
+			log.Warn("this process can neither list nor override quotas", "error", err)
 		}
 	}
 	stopping, err := s.start(ctx, cfg, r, log)
 	if err != nil {
 		if ctx.Err() != nil {
-			return s.Close() // told to stop while it starts
+			return s.Close() // a signal stops the start
 		}
 		return errors.Join(redisconn.Explain(err, cfg.Redis), s.Close())
 	}
@@ -107,11 +106,11 @@ func Serve(ctx context.Context, flag, only string) error {
 	c.keep(ctx, hangups, s.live(c), log)
 	stop()
 	s.health.Draining()
-	log.Info("stopping; a second signal ends it at once", "within", cfg.Worker.ShutdownTimeout)
+	log.Info("stopping; a second signal ends the process at once", "within", cfg.Worker.ShutdownTimeout)
 	err = drain(cfg.Worker.ShutdownTimeout, func() error { return errors.Join(stopping.Close(), s.Close()) })
 	if errors.Is(err, errUnderWay) {
-		log.Warn("stopped before everything was put back: a worker that runs puts it back within seconds")
-		return s.removeFolder() // which closing everything has not come to
+		log.Warn("stopped before all jobs were back on the queue: another worker returns the rest within seconds")
+		return s.removeFolder() // s.Close has not come to it
 	}
 	if err != nil {
 		return err
@@ -120,11 +119,11 @@ func Serve(ctx context.Context, flag, only string) error {
 	return nil
 }
 
-// listeners have the addresses that the process answers on; nil where it does not.
+// listeners are the process's open listeners; nil for an address that is not configured.
 type listeners struct{ api, metrics net.Listener }
 
-// listen takes the addresses, before anything is started that another process on one of
-// them would undo.
+// listen opens the listeners before anything starts: an address that is in use then stops the
+// start.
 func listen(cfg *config.Config, r roles) (l listeners, err error) {
 	if r.api {
 		if l.api, err = api.Listen(cfg.HTTP); err != nil {
@@ -166,7 +165,7 @@ func (s *System) start(ctx context.Context, cfg *config.Config, r roles, log *sl
 		s.worker.Store(w)
 		running.Add(func() error { return w.Stop(context.Background()) }) // drain bounds it
 	}
-	if r.api && !r.worker { // a worker keeps them in step itself
+	if r.api && !r.worker { // a worker follows the overrides itself
 		running.Add(s.followLimits())
 	}
 	if r.api {
@@ -191,8 +190,8 @@ func putBackTime(shutdown time.Duration) time.Duration { return min(drainMost, s
 // sendTime returns the time of the shutdown for pushes in flight.
 func sendTime(shutdown time.Duration) time.Duration { return shutdown - putBackTime(shutdown) }
 
-// errUnderWay means that something did not end in time.
-var errUnderWay = errors.New("what is under way did not end in time; it comes back from the queue")
+// errUnderWay means that requests or pushes did not end in time.
+var errUnderWay = errors.New("work in flight did not end in time; its jobs come back from the queue")
 
 // drain calls end. It returns errUnderWay if end takes longer than the time-out: while Redis
 // hangs, end takes as long as a command may.

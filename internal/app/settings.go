@@ -17,8 +17,8 @@ import (
 // configFile is the configuration file in the working directory.
 const configFile = "config.yaml"
 
-// FindConfig returns the configuration's file. A file is required: with a default, a mistyped
-// name would end on the embedded Redis.
+// FindConfig returns the name of the configuration file. A file is required: with a default
+// configuration, a mistyped name would lead to the embedded Redis.
 func FindConfig(flag string) (string, error) {
 	file := flag
 	if file == "" {
@@ -33,7 +33,7 @@ func FindConfig(flag string) (string, error) {
 	return file, nil
 }
 
-// LoadConfig loads the configuration and answers which file it is from.
+// LoadConfig loads the configuration and returns the name of its file.
 func LoadConfig(flag string) (*config.Config, string, error) {
 	file, err := FindConfig(flag)
 	if err != nil {
@@ -43,8 +43,8 @@ func LoadConfig(flag string) (*config.Config, string, error) {
 	return cfg, file, Misused(err)
 }
 
-// LoadReachable is LoadConfig for a command that speaks to the workers through
-// Redis, which therefore cannot be the one inside a process.
+// LoadReachable is LoadConfig for a command that reaches the workers through
+// Redis, and so refuses the embedded Redis.
 func LoadReachable(flag string) (*config.Config, error) {
 	cfg, file, err := LoadConfig(flag)
 	if err != nil {
@@ -57,7 +57,7 @@ func LoadReachable(flag string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// AppsOf are the configuration's apps.
+// AppsOf returns the configuration's apps.
 func AppsOf(cfg *config.Config) operate.Apps {
 	if len(cfg.Apps) == 0 {
 		return nil

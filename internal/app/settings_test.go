@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// It is not parallel: it has net/http write to a log of its own.
+// The test is not parallel: it replaces the log of net/http.
 func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 	var told eventually.Log
 	before := stdlog.Writer()
@@ -54,7 +54,7 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 	}
 }
 
-// push, the configuration and the program have the same platforms.
+// The packages push, config and app have the same platforms.
 func TestPlatforms(t *testing.T) {
 	t.Parallel()
 	var names []push.Platform
@@ -70,7 +70,7 @@ func TestPlatforms(t *testing.T) {
 	}
 }
 
-// The API knows the hosts by which the senders go.
+// The API knows the hosts that the senders accept.
 func TestHostsOfApps(t *testing.T) {
 	t.Parallel()
 	browsers := func(hosts ...string) config.App {

@@ -14,10 +14,10 @@ import (
 type StandInOptions struct {
 	Address string // "" for a free port of the loopback
 	Latency standin.Latency
-	Ledger  *standin.Ledger // nil for one of its own
+	Ledger  *standin.Ledger // nil for a new ledger
 }
 
-// A StandIn is in the place of a provider.
+// A StandIn is a server in the place of a provider.
 type StandIn interface {
 	RespondAlways(standin.Answer)
 	Ledger() *standin.Ledger
@@ -27,7 +27,7 @@ type StandIn interface {
 // StandIns are servers in the place of all providers.
 type StandIns struct {
 	Servers map[push.Platform]StandIn
-	// App is the configuration of an app that sends to them.
+	// App is the configuration of an app that sends to the stand-ins.
 	App config.App
 }
 
@@ -41,14 +41,14 @@ func StartStandIns(folder string, options func(*Platform) StandInOptions) (*Stan
 			s.Servers[p.Name] = server
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("the stand-ins do not start: %w", err), s.Close())
+			return nil, errors.Join(fmt.Errorf("cannot start the stand-ins: %w", err), s.Close())
 		}
 	}
 	return s, nil
 }
 
-// Settings are the settings of an app of that name that sends to them, as the configuration
-// reads them from the environment.
+// Settings returns the environment variables that configure an app of that name to send to the
+// stand-ins.
 func (s *StandIns) Settings(name string) []string {
 	prefix := "PUSHPACE_APPS__" + strings.ToUpper(name) + "__"
 	all := []string{prefix + "SIMULATED=false"}
@@ -60,7 +60,7 @@ func (s *StandIns) Settings(name string) []string {
 	return all
 }
 
-// Close closes them.
+// Close closes the servers.
 func (s *StandIns) Close() error {
 	var errs []error
 	for _, server := range s.Servers {

@@ -1,5 +1,5 @@
-// Package app puts the parts of the program together: System has them, Serve runs it, and OpenLocal
-// answers a command inside its own process.
+// Package app puts the parts of the program together: a System holds them, Serve runs a System, and
+// OpenLocal returns an API inside a command's process.
 package app
 
 import (
@@ -37,51 +37,51 @@ import (
 // A System holds a worker's parts, made from the configuration.
 type System struct {
 	Queue   redis.UniversalClient
-	client  redis.UniversalClient // of the same Redis, without shared pipelines
+	client  redis.UniversalClient // to the same Redis, without shared pipelines
 	limiter *throttle.Outage
 	limits  *limits.Policies
-	// overrides are above limits, which a worker keeps in step with them.
+	// overrides replace parts of limits; a worker applies their changes to limits.
 	overrides *limits.Overrides
 	// lines reads the users' waiting notifications.
 	lines   *throttle.Redis
 	Records *store.Records
 	Senders Senders
 	quotas  operate.LiveQuotas
-	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
+	device  atomic.Pointer[meter.Spec] // the limit of each device; nil for no limit
 	meter   meter.Meter
-	api     *apiServer // nil where there is none
-	// listeners have the addresses that it answers on.
+	api     *apiServer // nil without the API
+	// listeners are the listeners of the API and the metrics.
 	listeners listeners
 	tokens    operate.Tokens
 	apps      operate.Apps   // of the configuration
-	config    *config.Config // that it was made from
-	// Observer receives the worker's events; nil for none.
+	config    *config.Config // the configuration at the start
+	// Observer receives the worker's events; may be nil.
 	Observer worker.Observer
-	metrics  *metrics.Metrics // nil for none
+	metrics  *metrics.Metrics // nil without metrics
 	waits    drawn            // for the metrics
-	unread   unread           // of them
-	traces   *tracing.Tracing // nil for none
+	unread   unread           // for the metrics
+	traces   *tracing.Tracing // nil without tracing
 	health   *health.Health
-	// lastReload returns how the last reload went, and when one was last taken over.
+	// lastReload reports whether the last reload succeeded, and the time of the last success.
 	lastReload func() (ok bool, at time.Time)
-	// allQuotas returns all quotas, also the ones that no app names.
+	// allQuotas returns all quotas, including those that no app names.
 	allQuotas func() (operate.Quotas, error)
-	// worker is there once it has started.
+	// worker is nil before the worker has started.
 	worker atomic.Pointer[worker.Worker]
-	// watch monitors the queue's Redis, and limitsWatch the limits' own, nil without one.
-	// Failures go to redisLog.
+	// watch monitors the queue's Redis, and limitsWatch the limits' own Redis, nil without one.
+	// Both log to redisLog.
 	watch, limitsWatch *redisconn.Watch
 	redisLog           *slog.Logger
-	// limitsRedis is that of their own, without shared pipelines; nil for none.
+	// limitsRedis is the limits' own Redis, without shared pipelines; nil without one.
 	limitsRedis redis.UniversalClient
 	// clockOffset is how far Redis's clock is ahead.
 	clockOffset func() time.Duration
-	// folder holds the credentials of simulated apps; "" for none.
+	// folder holds the credentials of simulated apps; "" without such apps.
 	folder string
 	Closers
 }
 
-// LimitsOf are the configured limits.
+// LimitsOf returns the configured limits.
 func LimitsOf(l config.Limits) *limits.Policies {
 	policies := limits.New(l.General(), l.Policies())
 	policies.SetUnknown(l.UnknownCategory)
@@ -106,7 +106,7 @@ func (s *System) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 		if s.folder, err = os.MkdirTemp("", "pushpace-"); err != nil {
 			return err
 		}
-		s.Add(s.removeFolder) // after the senders, which watch what is in it
+		s.Add(s.removeFolder) // after the senders, which watch the files in it
 	}
 	if s.Senders, err = OpenSenders(ctx, cfg.Apps, s.folder, pushes, log, &s.Closers); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *System) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	return nil
 }
 
-// checkShards returns an error if Redis has another number of shards than the configuration.
+// checkShards returns an error if the numbers of shards in Redis and in the configuration differ.
 func checkShards(ctx context.Context, records *store.Records) error {
 	_, err := records.All(ctx)
 	if wrong := new(shard.WrongError); errors.As(err, &wrong) {
@@ -166,7 +166,7 @@ func checkShards(ctx context.Context, records *store.Records) error {
 type timelines struct {
 	client redis.UniversalClient
 	prefix string
-	watch  *redisconn.Watch // nil where it is the queue's Redis
+	watch  *redisconn.Watch // nil for the queue's Redis
 }
 
 // openTimelines returns the queue's Redis if the limiter shares its round trips, or the
@@ -199,7 +199,7 @@ func (s *System) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 // maxPool bounds the connections to one Redis.
 const maxPool = 1024
 
-// poolSize has a connection for every push in flight and for the process's other commands.
+// poolSize counts a connection for every push in flight, and 32 for the process's other commands.
 func poolSize(w config.Worker) int { return min(maxPool, w.Concurrency+32) }
 
 func warn(log *slog.Logger, warnings []string) {
@@ -208,7 +208,7 @@ func warn(log *slog.Logger, warnings []string) {
 	}
 }
 
-// bounds say how much is kept of each app.
+// bounds returns the number of dead letters and outcomes that each app keeps.
 func bounds(cfg *config.Config) store.Bounds {
 	apps := make(map[string]bool, len(cfg.Apps))
 	for app := range cfg.Apps {
@@ -239,7 +239,7 @@ func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhoo
 	all := map[string]webhook.Hook{}
 	for name, app := range apps {
 		if hook := hookOf(app); hook != nil {
-			keys, _ := hook.Keys() // which the configuration's check has found to be right
+			keys, _ := hook.Keys() // the configuration's check has refused invalid keys
 			all[name] = webhook.Hook{URL: string(hook.URL), Keys: keys, Timeout: hook.Timeout}
 		}
 	}
@@ -249,8 +249,8 @@ func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhoo
 func deadTokenHook(app config.App) *config.Webhook { return app.DeadTokens.Webhook }
 func outcomeHook(app config.App) *config.Webhook   { return app.Outcomes.Webhook }
 
-// Admissions returns by notification ID when the limiter last admitted it, by this machine's clock.
-// It reads the users' general limits, which exempt categories do not count in.
+// Admissions returns the instant of each notification's last admission, by its ID and in this
+// machine's time. It reads the users' general limits, which leave out exempt categories.
 func (s *System) Admissions(ctx context.Context, app string, users []string) (map[string]time.Time, error) {
 	ahead, err := s.clockAhead(ctx)
 	if err != nil {
@@ -276,8 +276,8 @@ func (s *System) Admissions(ctx context.Context, app string, users []string) (ma
 	return at, readers.Wait()
 }
 
-// clockAhead returns how far the clock of the limits' Redis is ahead of this machine's, by the
-// fastest of ten answers.
+// clockAhead returns how far the clock of the limits' Redis is ahead of this machine's clock,
+// measured by the fastest of ten answers.
 func (s *System) clockAhead(ctx context.Context) (ahead time.Duration, err error) {
 	client := cmp.Or(s.limitsRedis, s.client)
 	fastest := time.Duration(math.MaxInt64)

@@ -36,7 +36,7 @@ func (s *System) observe(ctx context.Context, cfg *config.Config, log *slog.Logg
 	return nil
 }
 
-// troubles returns each Redis's trouble, by configuration key.
+// troubles returns functions with the status of each Redis, by configuration key.
 func (s *System) troubles() map[string]func() redisconn.Status {
 	all := map[string]func() redisconn.Status{metrics.QueueRedis: s.watch.Status}
 	if s.limitsWatch != nil {
@@ -45,7 +45,7 @@ func (s *System) troubles() map[string]func() redisconn.Status {
 	return all
 }
 
-// startTracing begins to trace, if the configuration says where to; otherwise
+// startTracing begins to trace if the configuration has an endpoint; otherwise
 // it returns nil.
 func startTracing(ctx context.Context, t config.Tracing, log *slog.Logger) (*tracing.Tracing, error) {
 	if t.Endpoint == "" {
@@ -55,10 +55,10 @@ func startTracing(ctx context.Context, t config.Tracing, log *slog.Logger) (*tra
 		Endpoint: string(t.Endpoint), Ratio: t.Ratio, Version: BuildVersion().Version,
 		OnChange: func(err error) {
 			if err != nil {
-				log.Warn("traces get lost: the collector does not take them", "error", err)
+				log.Warn("traces are lost: the collector refuses them", "error", err)
 				return
 			}
-			log.Info("the collector takes traces again")
+			log.Info("the collector accepts traces again")
 		},
 	})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// The limits' Redis has the time to answer that the configuration gives it.
+// The limits' Redis may take its configured timeout to answer.
 func TestLimitsRedisHasItsTimeout(t *testing.T) {
 	t.Parallel()
 	var all config.Config

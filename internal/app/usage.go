@@ -11,7 +11,7 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Misused is the error as a UsageError; nil for nil.
+// Misused returns the error as a UsageError; nil for nil.
 func Misused(err error) error {
 	if err == nil {
 		return nil

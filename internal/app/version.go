@@ -12,7 +12,7 @@ type Version struct {
 	Go       string `json:"go"`
 }
 
-// BuildVersion reads it.
+// BuildVersion reads the version from the binary.
 func BuildVersion() Version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -30,7 +30,7 @@ func BuildVersion() Version {
 	return v
 }
 
-// String is for a person.
+// String returns the version for a person.
 func (v Version) String() string {
 	s := "pushpace " + v.Version
 	if v.Revision != "" {
