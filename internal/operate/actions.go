@@ -29,7 +29,7 @@ func (o *Operator) record(ctx context.Context, a *Action, e auditlog.Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditLogTimeout)
 	defer cancel()
 	e.By, e.Action = o.principal.Name, a.as
-	e.Mute = false // the action names it
+	e.Mute = false // the action itself says that it is a mute
 	if err := o.s.auditLog.Add(ctx, e); err != nil {
 		o.s.with.Log.LogAttrs(ctx, slog.LevelWarn, "an action is missing in the audit log", slog.String("action", string(a.as)), slog.String("cause", Cause(err)))
 	}
@@ -49,7 +49,7 @@ func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) auditlog.Entry 
 			bare = append(bare, ref.ID)
 		}
 	}
-	known, _ := o.s.with.Records.Briefs(ctx, bare) // without them no app is known
+	known, _ := o.s.with.Records.Briefs(ctx, bare) // without the records no app is known
 	apps := make([]string, len(refs))
 	for i, ref := range refs {
 		if its := cmp.Or(ref.App, known[ref.ID].App); o.Sees(its) {
@@ -63,9 +63,9 @@ func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) auditlog.Entry 
 	return e
 }
 
-// entryIn returns an entry about one item for each of the apps; "" is an unknown app. If one is
-// unknown, the entry of a principal of some apps names all of these: it cannot have changed
-// others.
+// entryIn returns an entry about one item for each of the apps; "" is an unknown app. With an
+// unknown app, the entry of a principal of some apps names all of that principal's apps, since it
+// cannot have changed items of other apps.
 func (o *Operator) entryIn(apps []string) auditlog.Entry {
 	e := auditlog.Entry{Count: len(apps)}
 	if slices.Contains(apps, "") && !o.SeesAll() {
@@ -75,8 +75,8 @@ func (o *Operator) entryIn(apps []string) auditlog.Entry {
 	return e
 }
 
-// Actions returns the newest entries of the audit log that it sees, newest first, at most newest,
-// before a cursor ("" for all). Its error may be auditlog.ErrCursor.
+// Actions returns the entries of the audit log that the principal sees, newest first, before a
+// cursor ("" for all); newest bounds their number. Its error may be auditlog.ErrCursor.
 func (o *Operator) Actions(ctx context.Context, before string, newest int) ([]auditlog.Entry, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (o *Operator) Actions(ctx context.Context, before string, newest int) ([]au
 	return its, err
 }
 
-// seesEntry reports whether it sees all apps of the entry or, without apps, the entry's level.
+// seesEntry reports whether the principal sees all apps of the entry or, without apps, its level.
 func (o *Operator) seesEntry(e auditlog.Entry, all Quotas) bool {
 	if len(e.Apps) > 0 {
 		return !slices.ContainsFunc(e.Apps, func(app string) bool { return !o.Sees(app) })

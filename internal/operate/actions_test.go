@@ -37,7 +37,7 @@ func TestEachActionAddsOneEntry(t *testing.T) {
 		until := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		shop := limits.Level{App: "shop"}
 		root, ctx, kept := s.As(operatetest.Root, "192.0.2.1:1"), t.Context(), 0
-		// leaves checks the entry of the last action, nil for none; failed is the action's error.
+		// leaves checks the entry of the last action, nil for no entry; failed is the action's error.
 		leaves := func(name string, failed error, want *auditlog.Entry) {
 			t.Helper()
 			all, err := root.Actions(ctx, "", 1000)
@@ -124,7 +124,7 @@ func TestEachActionAddsOneEntry(t *testing.T) {
 	})
 }
 
-// A principal of some apps sees the entries about these apps alone, also beyond the first page.
+// A principal of some apps sees only the entries about its apps, even beyond the first page.
 func TestActionsOf(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s, _ := newService(t, client)

@@ -53,9 +53,9 @@ func OutcomeOf(err error) Outcome {
 type Bulk struct {
 	Selected int `json:"selected"`
 	Done     int `json:"done"`
-	// Gone had ended, or did not exist, when their turn came.
+	// Gone items had ended, or did not exist, when their turn came.
 	Gone int `json:"gone"`
-	// UnderWay were still in flight at the last try.
+	// UnderWay items were still in flight at the last try.
 	UnderWay int `json:"under_way"`
 	Failed   int `json:"failed"`
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// times are how long a shared value is fresh, and how long a read of it may take; zero within
-// means unbounded.
+// times are how long a shared value is fresh, and how long a read may take; a zero within means
+// unbounded.
 type times struct{ fresh, within time.Duration }
 
 // A shared value is read once for all concurrent callers, and kept while it is fresh. If fresh is
@@ -23,7 +23,7 @@ type shared[T any] struct {
 	mu      sync.Mutex
 	at      time.Time // when the read ended
 	value   T
-	changes int // how often it was forgotten
+	changes int // the number of calls of forget
 }
 
 // get returns the value, at most fresh old.
@@ -39,7 +39,7 @@ func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 		if known {
 			return value, nil
 		}
-		ctx := context.WithoutCancel(ctx) // the caller that began it may leave before the others
+		ctx := context.WithoutCancel(ctx) // the caller that began the read may leave before other callers
 		if s.within > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, s.within)
@@ -60,7 +60,7 @@ func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 	}
 }
 
-// last returns the value that was read last, however old; the zero value for none.
+// last returns the value that was read last, however old; the zero value before the first read.
 func (s *shared[T]) last() T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *shared[T]) forget() {
 	s.reads.Forget("")
 }
 
-// mostShared is how many values a sharedBy keeps.
+// mostShared is the number of values that a sharedBy keeps.
 const mostShared = 16
 
 // A sharedBy has a shared value for each of the last mostShared keys.

@@ -53,7 +53,7 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// After a change the next caller gets the new value, even while the old one is still being read.
+// After a change the next caller gets the new value, even while the old value is being read.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -30,7 +30,7 @@ func Cause(err error) string {
 func plain(err error) string {
 	text := quoted.ReplaceAllString(redisreply.TextOf(err), "…")
 	if open := strings.IndexAny(text, "\"`"); open >= 0 {
-		text = text[:open] // a quotation that does not end
+		text = text[:open] // the quotation does not end
 	}
 	if len(text) > maxCauseBytes {
 		text = strings.ToValidUTF8(text[:maxCauseBytes], "") + "…"

@@ -42,7 +42,7 @@ func DraftOf(o limits.Override) Draft {
 }
 
 // Read parses the draft into an override of the level. Its error is of type throttle.Faults, with
-// the fields of limits.Override.Validate and the field for. SetLimit validates the override.
+// the fields of limits.Override.Validate and "for". SetLimit validates the override.
 func (d Draft) Read(at limits.Level, now time.Time) (limits.Override, error) {
 	o := d.Override
 	o.Level, o.Policy = at, throttle.Policy{Exempt: o.Policy.Exempt}
@@ -71,8 +71,8 @@ func (d Draft) Read(at limits.Level, now time.Time) (limits.Override, error) {
 	return o, append(wrong, ends...).Err()
 }
 
-// Ending parses an end, given as a duration from now or as an instant in RFC 3339; it returns the
-// zero time for neither. The faults have the fields for and until.
+// Ending parses an end, given as a duration from now or as an instant in RFC 3339; without either
+// it returns the zero time. The faults' fields are "for" and "until".
 func Ending(length, until string, now time.Time) (end time.Time, wrong throttle.Faults) {
 	switch {
 	case length != "" && until != "":

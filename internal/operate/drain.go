@@ -16,8 +16,8 @@ const (
 	maxDrain     = 30 * 24 * time.Hour // the longest result
 )
 
-// stayingCauses are the causes of notifications that leave at a time of their own, or when an operator
-// resumes them, at any rate of the others.
+// stayingCauses are the causes of notifications that leave at a fixed time, or when an operator
+// resumes them, whatever the rate of the others is.
 var stayingCauses = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspect.ForQuiet, inspect.ForPause}
 
 // drainsIn returns how long it takes at the present rate until all leaving notifications have
@@ -26,9 +26,9 @@ var stayingCauses = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspe
 //
 // The rate is the average decrease of all waiting notifications per full minute since the highest
 // backlog of the last five minutes. If there is no decrease, but a quota, a throughput or a
-// device's limit holds some, the rate is the number that ended in the last full minute: the limit
-// grants about as many, and notifications accepted meanwhile do not count. Otherwise, or if no
-// worker has reported the last two minutes, the result is 0: unknown.
+// device's limit holds notifications, the rate is the number that ended in the last full minute:
+// the limit grants about as many, and notifications accepted meanwhile do not count. Otherwise, or
+// if no worker has reported the last two minutes, the result is 0: unknown.
 func drainsIn(waits []inspect.Share, minutes []control.Minute, now time.Time) time.Duration {
 	var leaving, overQuota int64
 	for _, s := range waits {

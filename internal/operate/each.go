@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// MostIDs is how many IDs one request may name, so that it ends within its time.
+	// MostIDs bounds the IDs of one request, so that the request ends within its time.
 	MostIDs = 1000
-	// idsAtOnce is how many of them are processed in parallel.
+	// idsAtOnce is the number of IDs that are processed in parallel.
 	idsAtOnce = 16
 )
 

@@ -11,16 +11,16 @@ import (
 // A LetterPage is a part of the dead letters.
 type LetterPage struct {
 	Letters []store.Letter `json:"dead_letters"`
-	// Next is the cursor of the rest; "" when this is the end.
+	// Next is the cursor of the rest; "" at the end.
 	Next string `json:"next,omitempty"`
 	// Unread are the numbers of the shards that did not answer, which the list skips.
 	Unread []int `json:"unread_shards,omitempty"`
-	// Looked is how many dead letters were read, of all apps.
+	// Looked is the number of dead letters that were read, of all apps.
 	Looked int `json:"-"`
 }
 
-// Letters reads about most dead letters from the cursor on. It returns the ones that it sees,
-// without their jobs.
+// Letters reads dead letters from the cursor on, about as many as most says. It returns those that
+// the principal sees, without their jobs.
 func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*LetterPage, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (s *Service) letters(ctx context.Context, cursor string, most int) (all []*
 // A LetterSelection selects dead letters. Each field matches any when it is zero.
 type LetterSelection struct {
 	App, Category, Reason string
-	Since                 time.Duration // how long ago it ended, at most
+	Since                 time.Duration // the longest time since the end
 }
 
 // Matches reports whether the dead letter is selected at that instant.
@@ -81,7 +81,7 @@ func (o *Operator) Letter(ctx context.Context, ref push.Ref) (*DeadLetter, error
 	return shown, nil
 }
 
-// Requeue sends a dead letter's notification again. Its errors are Producer.RequeueOf's.
+// Requeue puts a dead letter's notification back on its queue. Its errors are Producer.RequeueOf's.
 func (o *Operator) Requeue(ctx context.Context, ref push.Ref) error {
 	return o.act(ctx, Requeue, ref, o.s.with.Producer.RequeueOf)
 }
@@ -116,7 +116,7 @@ func (o *Operator) actOn(ctx context.Context, ref push.Ref, do func(context.Cont
 	return do(ctx, ref)
 }
 
-// RequeueEach sends dead letters' notifications again, and returns the errors.
+// RequeueEach puts dead letters' notifications back on their queues, and returns the errors.
 func (o *Operator) RequeueEach(ctx context.Context, refs []push.Ref) []error {
 	return o.each(ctx, RequeueEach, refs, func(ctx context.Context, ref push.Ref) error {
 		return o.actOn(ctx, ref, o.s.with.Producer.RequeueOf)

@@ -22,12 +22,12 @@ type OverridePage struct {
 	Next string `json:"next,omitempty"`
 }
 
-// overrideReads bounds how many parts of the overrides are read for a page.
+// overrideReads bounds the reads of overrides for a page.
 const overrideReads = 10
 
-// Overrides returns a page of about that many overrides and mutes, from the cursor on. They
-// name the app, user and category of the level, "" for any. A page may be short or empty
-// although there are more: Next says so.
+// Overrides returns a page of overrides and mutes from the cursor on, whose app, user and category
+// are those of the level; "" matches any. most is about their number. A page may be short or empty
+// although there are more overrides: Next then is not "".
 func (o *Operator) Overrides(ctx context.Context, of limits.Level, cursor string, most int) (*OverridePage, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -55,16 +55,16 @@ func (o *Operator) Overrides(ctx context.Context, of limits.Level, cursor string
 	return page, nil
 }
 
-// Now is the instant by the clock that ends overrides.
+// Now returns the time of the clock that ends overrides.
 func (o *Operator) Now() time.Time { return o.s.with.Limits.Now() }
 
 // Limits are the policies and mutes in force at a level.
 type Limits struct {
 	limits.Level
-	// General is the general policy, OfCategory the category's own; nil for no category.
+	// General is the general policy, and OfCategory the category's own policy; nil for no category.
 	General    limits.EffectivePolicy  `json:"general"`
 	OfCategory *limits.EffectivePolicy `json:"of_category,omitempty"`
-	Override   *limits.Override        `json:"override,omitempty"` // of exactly this level; nil for none
+	Override   *limits.Override        `json:"override,omitempty"` // of exactly this level; nil without one
 	// Mutes are in force for everything sent at this level, the most specific first.
 	Mutes []limits.EffectiveMute `json:"mutes,omitempty"`
 	// Categories are the categories' configured policies, if no level is named.
@@ -136,7 +136,7 @@ func (o *Operator) inForce(ctx context.Context, at limits.Level) (*Limits, error
 }
 
 // named returns the level with the quota's key in place of its name, or an error if the principal
-// does not own the level. A quota that has left the configuration is known by its key alone.
+// does not own the level. A quota that is no longer configured is known only by its key.
 func (o *Operator) named(at limits.Level) (limits.Level, error) {
 	all, err := o.s.with.Quotas()
 	q, unknown := all.Find(at.Quota)
@@ -179,9 +179,9 @@ type Setting struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// SetLimit puts an override, or a mute, in force at a level that the principal owns. If a version
-// is given (0: none), the present override must have it, else the error is limits.ErrConflict. An
-// invalid override gives an error of type throttle.Faults, by the fields of
+// SetLimit puts an override, or a mute, in force at a level that the principal owns. If over is
+// given, it must be the version of the present override, 0 for no override; else the error is
+// limits.ErrConflict. The error of an invalid override is throttle.Faults, with the fields of
 // limits.Override.Validate, or an *UnknownError. The error may be limits.ErrTooManyOverrides.
 func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int64) (*Setting, error) {
 	action := SetLimit
@@ -216,7 +216,7 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	return &Setting{*cmp.Or(stands, &r), OverrideWarnings(r, inForce.Policy, o.s.with.Limits.Configured())}, nil
 }
 
-// entryOf is an entry about an override that was set.
+// entryOf returns an entry about an override that was set.
 func entryOf(r limits.Override) auditlog.Entry {
 	e := auditlog.Entry{Level: r.Level, Count: 1, Until: r.Until}
 	if !r.Mute {
@@ -282,7 +282,7 @@ func (o *Operator) importable(all []limits.Override) ([]limits.Override, error) 
 	return checked, wrong.Err()
 }
 
-// past is the fault of an override that has already ended.
+// past is the fault of an override that has already expired.
 var past = throttle.Faults{{Field: "until", Problem: "has passed"}}
 
 // validated returns the override as the principal can set it, and all its faults.
@@ -310,8 +310,8 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 // ErrNoOverride means that there is no override of the level.
 var ErrNoOverride = errors.New("there is no override here")
 
-// UnsetLimit removes the override or mute of exactly this level, which the principal owns. Its
-// app or quota may have left the configuration. The version is as in SetLimit.
+// UnsetLimit removes the override or mute of exactly this level, which the principal owns. The
+// level's app or quota need not be configured any more. over is as in SetLimit.
 func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int64) error {
 	action := UnsetLimit
 	if at.Mute {
@@ -335,9 +335,9 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	return nil
 }
 
-// Preview returns the effect of the override, or for nil of removing the present one:
-// ErrNoOverride for none. Without a level it is about limits.default. Its other errors are
-// SetLimit's and ErrPreviewBusy.
+// Preview returns the effect of the override; nil means the removal of the present override, and
+// ErrNoOverride that there is none. Without a level it is about limits.default. Its other errors
+// are SetLimit's and ErrPreviewBusy.
 func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Override) (*Preview, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -424,14 +424,13 @@ func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]l
 	}
 }
 
-// logPage is how many entries of the log are read in one round trip. The log keeps
-// limits.LogKept.
+// logPage is the number of entries of one read of the log, which keeps limits.LogKept.
 const logPage = 1000
 
 // An Undo is a change of a limit, and the override that undoing it restores.
 type Undo struct {
 	limits.Change
-	// Back is the override before the change; nil if there was none or it has ended.
+	// Back is the override before the change; nil if there was none or it has expired.
 	Back *limits.Override
 }
 
@@ -448,7 +447,7 @@ func Undoing(c limits.Change, now time.Time) (back *limits.Override, any bool) {
 // The errors of an undo.
 var (
 	ErrNoChange = errors.New("there is no such change, or it is not kept any more")
-	ErrNoUndo   = errors.New("the override before the change has ended")
+	ErrNoUndo   = errors.New("the previous override has expired")
 )
 
 // UndoOf returns the effect of undoing the change of that version. The principal must own the
@@ -488,7 +487,7 @@ func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	return u, nil
 }
 
-// over is the version of the override that the change set; 0 for none.
+// over returns the version of the override that the change set; 0 if it removed the override.
 func (u *Undo) over() int64 {
 	if u.To == nil {
 		return 0
@@ -520,7 +519,7 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 	return err
 }
 
-// Quotas returns the status of the quotas that it sees.
+// Quotas returns the status of the quotas that the principal sees.
 func (o *Operator) Quotas(ctx context.Context) ([]QuotaStatus, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err

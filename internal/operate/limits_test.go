@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Undoing does not restore an override that has ended.
+// Undoing does not restore an override that has expired.
 func TestUndoing(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -13,8 +13,8 @@ import (
 )
 
 // sumMinutes sums the work of all workers by minute, oldest first, from Redis and from the live
-// workers' snapshots. A minute that a worker has just added to Redis may count twice until its
-// next snapshot, a moment later.
+// workers' snapshots. A minute that a worker has just added to Redis may count twice until the
+// worker's next snapshot, a moment later.
 func sumMinutes(added []control.Minute, workers []control.Snapshot) []control.Minute {
 	all := map[time.Time]*control.Minute{}
 	sum := func(minutes []control.Minute) {
@@ -54,7 +54,7 @@ func maxLateness(workers []control.Snapshot) (late time.Duration) {
 }
 
 // sumQuotas sums the workers' states of each quota, sorted by key: units used, jobs waiting, and
-// the latest time until which none are left.
+// the latest time until which no units are left.
 func sumQuotas(workers []control.Snapshot) []route.QuotaStatus {
 	all := map[string]route.QuotaStatus{}
 	for _, w := range workers {

@@ -16,7 +16,7 @@ type Apps map[string]App
 
 // An App is an app's configuration. The zero value sends to any platform and host.
 type App struct {
-	// Platforms are the platforms that it sends to; nil for any.
+	// Platforms are the platforms that the app sends to; nil for any.
 	Platforms []push.Platform
 	// Hosts are the allowed hosts of Web Push endpoints, as push.HostAmong reads them; nil for
 	// any.
@@ -24,9 +24,9 @@ type App struct {
 }
 
 // fault returns the fault of a target on a platform, or at a host, that the app does not send to.
-// The worker reports the endpoint of an ended subscription.
+// The endpoint of an ended subscription is no fault here: the worker reports it.
 func (a App) fault(t push.Target) (f push.Fault, some bool) {
-	if !slices.Contains(push.Platforms(), t.Platform) { // Validate says so
+	if !slices.Contains(push.Platforms(), t.Platform) { // Validate reports it
 		return f, false
 	}
 	if a.Platforms != nil && !slices.Contains(a.Platforms, t.Platform) {
@@ -73,9 +73,9 @@ func Warnings(n *push.Notification, policies *limits.Policies) []string {
 	return []string{CategoryWarning(n.Category, policies.Configured())}
 }
 
-// UnknownNames returns faults for the names that the configuration does not have: the app, a
-// target's platform or host and, if the policies refuse unknown ones, the category. Validate
-// returns all other faults.
+// UnknownNames returns faults for names that are not configured: the app, a target's platform or
+// host and, if the policies refuse unknown categories, the category. Validate returns all other
+// faults.
 func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) push.Faults {
 	var f push.Faults
 	if fault := apps.Fault(n.App); fault != "" && n.App != "" {
@@ -93,14 +93,14 @@ func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) pu
 	return f
 }
 
-// Refusal returns nil if the notification has no UnknownNames; Validate is left to the caller.
-// Otherwise it returns these and Validate's faults.
+// Refusal returns nil if the notification has no UnknownNames; the caller must then call Validate.
+// Otherwise it returns the UnknownNames and Validate's faults.
 func Refusal(n *push.Notification, apps Apps, policies *limits.Policies) error {
 	f := UnknownNames(n, apps, policies)
 	if len(f) == 0 {
 		return nil
 	}
-	if others, ok := n.Validate().(push.Faults); ok { //nolint:errorlint // it is of no other type
+	if others, ok := n.Validate().(push.Faults); ok { //nolint:errorlint // Validate returns no other type
 		f = append(f, others...)
 	}
 	return f

@@ -60,8 +60,8 @@ func TestUnknownHosts(t *testing.T) {
 	}{
 		{"shop", "https://fcm.googleapis.com/a", ""}, {"shop", "https://FCM.googleapis.com:443/a", ""}, {"shop", "https://web.push.apple.com/a", ""},
 		{"shop", "https://up.example.org/secret", "/targets/0/token is at up.example.org, which is not among the hosts of the app's webpush"},
-		{"shop", "https://permanently-removed.invalid/a", ""}, // a worker tells that it is gone
-		{"shop", "http://up.example.org/a", ""},               // Validate says so
+		{"shop", "https://permanently-removed.invalid/a", ""}, // a worker reports that it is gone
+		{"shop", "http://up.example.org/a", ""},               // Validate reports it
 		{"open", "https://up.example.org/a", ""},
 	} {
 		n := &push.Notification{App: c.app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.PlatformWebPush, Token: c.endpoint}}}

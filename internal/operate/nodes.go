@@ -12,10 +12,10 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// AddShards adds to the masters of a Cluster their shards, and how many notifications wait there: by
-// the sums just read and, for a shard that did not answer, by the newest count that the records
-// or these workers remember. It does not query the masters. It leaves servers outside a Cluster
-// unchanged.
+// AddShards adds to each master of a Cluster its shards, and the number of notifications that wait
+// in them: by the sums just read and, for a shard that did not answer, by the newest count that the
+// records or these workers remember. It does not query the masters. It leaves servers outside a
+// Cluster unchanged.
 func AddShards(ctx context.Context, client redis.UniversalClient, records *store.Records, nodes []redisconn.Node, counts map[int]store.Counts, workers []control.Snapshot) error {
 	cluster, several := pipeline.OfCluster(client)
 	if !several {
@@ -52,8 +52,8 @@ func AddShards(ctx context.Context, client redis.UniversalClient, records *store
 	return nil
 }
 
-// waitingIn returns how many wait in the shards, nil if one shard's count is unknown, and the
-// time of the oldest remembered count; zero if all counts are new.
+// waitingIn returns how many notifications wait in the shards, nil if a shard's count is unknown,
+// and the time of the oldest remembered count; zero if all counts are new.
 func waitingIn(shards []int, now map[int]store.Counts, last map[int]store.LastWaiting) (*int64, time.Time) {
 	var sum int64
 	var first time.Time

@@ -21,8 +21,8 @@ type Result struct {
 	Warnings []string
 }
 
-// Enqueue enqueues a notification. An invalid one gives an error of type push.Faults, one of
-// another's app an *OthersError.
+// Enqueue enqueues a notification. Its error is push.Faults for an invalid notification, and an
+// *OthersError if the principal may not use the app.
 func (o *Operator) Enqueue(ctx context.Context, n *push.Notification) Result {
 	if err := o.checkNew(n, o.configured()); err != nil {
 		return Result{Result: push.Result{Err: err}}
@@ -37,8 +37,8 @@ type Parsed struct {
 	Err error
 }
 
-// EnqueueAll enqueues notifications, each user's in order, and returns the results by index. It
-// does not enqueue one with a parse error, but returns this error.
+// EnqueueAll enqueues notifications, each user's in order, and returns the results by index. For a
+// notification with a parse error it returns this error.
 func (o *Operator) EnqueueAll(ctx context.Context, all []Parsed) []Result {
 	results := make([]Result, len(all))
 	valid := make([]*push.Notification, 0, len(all))
@@ -63,14 +63,14 @@ func (o *Operator) EnqueueAll(ctx context.Context, all []Parsed) []Result {
 	return results
 }
 
-// checkNew returns nil if the notification is accepted. It returns an error if the role does not
-// allow it, the app is another's, or the configuration lacks a name. The apps are the configured
-// ones that the operator sees.
+// checkNew returns an error if the principal's role does not allow to enqueue, if the principal may
+// not use the app, or if a name in the notification is not configured. apps are the configured apps
+// that the principal sees.
 func (o *Operator) checkNew(n *push.Notification, apps Apps) error {
 	if err := o.may(Enqueue); err != nil {
 		return err
 	}
-	if n.App != "" { // else it is not valid
+	if n.App != "" { // Validate refuses a notification without an app
 		if err := o.own(n.App); err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func (o *Operator) Status(ctx context.Context, ref push.Ref) (*inspect.Status, e
 	return o.s.with.Inspect.Status(ctx, ref)
 }
 
-// A Notification is all that is known of one: its status, its user's timeline while a limit
-// defers it, and its dead letter; nil for none.
+// A Notification is all that is known about a notification: its status, its user's timeline while a
+// limit defers it, and its dead letter, nil without one.
 type Notification struct {
 	*inspect.Status
 	Timeline *inspect.Timeline
@@ -116,14 +116,14 @@ func (o *Operator) Notification(ctx context.Context, ref push.Ref) (*Notificatio
 	if err != nil || known.Letter == nil || o.SeesAll() {
 		return known, err
 	}
-	its := *known // its letter may be another app's
+	its := *known // a copy: the dead letter may belong to an app that the principal does not see
 	if its.Letter, err = o.letter(ctx, ref); errors.Is(err, store.ErrNoLetter) {
 		err = nil
 	}
 	return &its, err
 }
 
-// authorize returns the notification's full name if the principal may take the action on it.
+// authorize returns ref with app and user if the principal may take the action on the notification.
 func (o *Operator) authorize(ctx context.Context, a *Action, ref push.Ref) (push.Ref, error) {
 	if err := o.may(a); err != nil {
 		return ref, err
@@ -145,7 +145,7 @@ func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notifi
 	return n, err
 }
 
-// letterOf returns a notification's dead letter, nil for none. A letter of an unknown user
+// letterOf returns a notification's dead letter, nil without one. A letter of an unknown user
 // belongs to the notification in the same shard.
 func (s *Service) letterOf(ctx context.Context, id string, of *inspect.Status) (*store.Letter, error) {
 	at, err := s.with.Records.Of(ctx, of.App, of.User)
@@ -166,7 +166,8 @@ func (s *Service) letterOf(ctx context.Context, id string, of *inspect.Status) (
 	return l, nil
 }
 
-// Knows reports whether a notification, or else a dead letter, has this ID. Several may have it.
+// Knows reports whether a notification, or else a dead letter, has this ID. Several users may have
+// the ID.
 func (o *Operator) Knows(ctx context.Context, id string) (notification, letter bool, err error) {
 	if err := o.may(Look); err != nil {
 		return false, false, err
@@ -204,7 +205,7 @@ func (o *Operator) Cancel(ctx context.Context, ref push.Ref, others int) error {
 	if err != nil {
 		return err
 	}
-	// producers cancel often: do not log each time
+	// producers cancel often: count repeats instead of logging each
 	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
 	if o.principal.Role == config.Operator { // the audit log has operators' actions only
 		entry := o.entryOn(ctx, []push.Ref{ref})
@@ -233,15 +234,15 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 	if w, err = o.s.with.Control.Withdraw(ctx, app, user, g, cursor); w.Ended == 0 {
 		return w, err
 	}
-	// producers withdraw often: do not log each time
+	// producers withdraw often: count repeats instead of logging each
 	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
-	if o.principal.Role == config.Operator { // as in cancelOne
+	if o.principal.Role == config.Operator { // as in Cancel
 		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended+w.Carried)))
 	}
 	return w, err
 }
 
-// CancelEach ends waiting notifications, including the ones that they carry, and returns the
+// CancelEach ends waiting notifications, including the members of their digests, and returns the
 // errors.
 func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {
 	return o.eachBatch(ctx, CancelEach, refs, o.cancelAll)
@@ -274,12 +275,12 @@ func (o *Operator) cancelAll(ctx context.Context, refs []push.Ref) (errs []error
 	return errs, others
 }
 
-// forgetID makes the next caller read notifications of this ID again.
+// forgetID makes the next caller read notifications with this ID again.
 func (s *Service) forgetID(id string) {
 	s.notifications.forget(func(ref push.Ref) bool { return ref.ID == id })
 }
 
-// Waiting returns the selected ones of the next few hundred jobs: see inspect.Inspector.Queued.
+// Waiting returns the selected jobs among the next few hundred: see inspect.Inspector.Queued.
 func (o *Operator) Waiting(ctx context.Context, s inspect.Selection, cursor string) (*inspect.Page, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -296,8 +297,8 @@ func (o *Operator) Waiting(ctx context.Context, s inspect.Selection, cursor stri
 	return o.s.with.Inspect.Queued(ctx, s, cursor)
 }
 
-// Counts returns how many notifications wait and have ended, of all apps together, in the shards
-// that answer; nil for a principal of some apps.
+// Counts returns the numbers of waiting and ended notifications, of all apps together, in the
+// shards that answer; nil for a principal of some apps.
 func (o *Operator) Counts(ctx context.Context) (*store.Counts, error) {
 	if err := o.may(Look); err != nil || !o.SeesAll() {
 		return nil, err
@@ -315,8 +316,8 @@ func (s *Service) CountStored(ctx context.Context) (int64, error) {
 	return counts.Waiting() + counts.Letters, err
 }
 
-// Timeline returns a user's sent notifications and the ones that wait for the user's limits. The
-// app may be "" if there is only one; without categories it covers all of them.
+// Timeline returns a user's sent notifications, and those that wait for the user's limits. The app
+// may be "" if there is only one app; without categories it covers all categories.
 func (o *Operator) Timeline(ctx context.Context, app, user string, categories []string) (*inspect.Timeline, error) {
 	app, err := o.appOf(ctx, app)
 	if err != nil {
@@ -363,7 +364,7 @@ func (s *Service) refresh(ctx context.Context) error {
 	return err
 }
 
-// CategoriesOf returns the categories that have a policy of their own for a user.
+// CategoriesOf returns the categories with their own policy for a user.
 func (o *Operator) CategoriesOf(ctx context.Context, app, user string) ([]string, error) {
 	app, err := o.appOf(ctx, app)
 	if err != nil {
@@ -379,7 +380,7 @@ type User struct {
 	Sent map[string]store.Brief
 }
 
-// A userKey identifies a User. Categories are one a line; "" for all.
+// A userKey identifies a User. categories has one category a line; "" for all.
 type userKey struct{ app, user, categories string }
 
 // User returns a user's timeline and last sent notifications, at most Fresh old.

@@ -2,8 +2,8 @@
 // each once. Start with Service.As, which returns the Operator of a principal.
 //
 // Every method of an Operator first checks that the principal's role allows the Action, and that
-// its apps include the items: scope.go has the rules. It returns plain values; the HTTP API
-// answers with their JSON.
+// the items belong to the principal's apps: scope.go has the rules. It returns plain values; the
+// HTTP API answers with their JSON.
 package operate
 
 import (
@@ -32,7 +32,7 @@ type Options struct {
 	Records  *store.Records
 	Control  *control.Control
 	Inspect  *inspect.Inspector
-	// Limits are the configured policies, and Overrides replace them.
+	// Limits are the configured policies, which Overrides replace.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
 	// Follows means that Limits follow Overrides by themselves. Otherwise queries refresh Limits
@@ -42,17 +42,17 @@ type Options struct {
 	Preview *Previewer
 	// Meter counts the quotas' units. Optional if there are no quotas.
 	Meter meter.Meter
-	// Quotas returns the configured quotas; nil for none. With an error it returns the known
-	// ones.
+	// Quotas returns the configured quotas; nil without any. With an error it returns the known
+	// quotas.
 	Quotas func() (Quotas, error)
 	// Apps are the configured apps. Optional: without them there are no timelines, and any app is
 	// accepted.
 	Apps Apps
-	// Queue is the queue's Redis, not shared by a pipeline, and has the audit log; nil for none.
-	// LimitsRedis is the limits' own Redis; nil if they have none.
+	// Queue is the queue's Redis, not shared by a pipeline, and has the audit log; nil for no audit
+	// log. LimitsRedis is the limits' own Redis; nil if they have none.
 	Queue, LimitsRedis redis.UniversalClient
 	// Fresh is how long a shared value is kept, so that many callers cost Redis as much as one;
-	// zero keeps none. Within bounds a read of it; zero means unbounded.
+	// zero keeps no value. Within bounds a read of a shared value; zero means unbounded.
 	Fresh, Within time.Duration
 	Log           *slog.Logger // nil for slog.Default
 }
@@ -102,8 +102,8 @@ func New(o Options) *Service {
 }
 
 const (
-	// overviewFresh is the shortest time that an overview or a throughput is kept: they read
-	// much.
+	// overviewFresh is the shortest time for which an overview or a throughput is kept: they
+	// read much.
 	overviewFresh = time.Second
 	// auditWithin bounds how long an unbalanced audit is repeated if Fresh and Within are set.
 	auditWithin = 300 * time.Millisecond
@@ -119,11 +119,11 @@ type Operator struct {
 	remote    string
 }
 
-// As returns the operator of a principal. remote is its address for the log; "" for none.
+// As returns the operator of a principal. remote is the principal's address for the log, or "".
 func (s *Service) As(p Principal, remote string) *Operator { return &Operator{s, p, remote} }
 
-// An OthersError refuses an item that does not belong to the principal's apps alone. It is the
-// same whether or not the item exists.
+// An OthersError refuses an item that belongs to an app other than the principal's. The error is
+// the same whether or not the item exists.
 type OthersError struct{ Apps []string }
 
 // Error implements error.

@@ -21,26 +21,27 @@ import (
 // An Overview is the state of the whole system.
 type Overview struct {
 	At time.Time `json:"at"`
-	// Apps are the apps that it covers; nil for all. For some apps, Waiting is the sum of Waits,
-	// and parts not counted by app are left out: OldestDue, DrainsIn, Queues, Minutes, LateP99,
-	// Quotas and the state of Redis.
+	// Apps are the apps that the overview covers; nil for all. For some apps, Waiting is the sum
+	// of Waits, and parts not counted by app are left out: OldestDue, DrainsIn, Queues, Minutes,
+	// LateP99, Quotas and the state of Redis.
 	Apps []string `json:"apps,omitempty"`
 	// Sampled means that Waiting is an estimate, because not every job was read.
 	Sampled bool `json:"sampled,omitempty"`
-	// Workers are the live workers. Without any, nothing is sent.
+	// Workers are the live workers. Without a worker, nothing is sent.
 	Workers []control.Snapshot `json:"workers"`
-	// Waiting is how many accepted notifications have not ended, and Waits counts them by cause.
+	// Waiting is the number of accepted notifications that have not ended, and Waits counts them
+	// by cause.
 	Waiting int64           `json:"waiting"`
 	Waits   []inspect.Share `json:"waits"`
-	// OldestDue is when the first of the due jobs that no pause holds was due; zero for none.
-	// DrainsIn is how long it takes at the present rate until all that may leave have left: see
+	// OldestDue is the earliest due time of the jobs that are due and that no pause holds; zero
+	// without such a job. DrainsIn is how long the backlog takes to drain at the present rate: see
 	// drainsIn. 0 if unknown.
 	OldestDue time.Time     `json:"oldest_due,omitzero"`
 	DrainsIn  time.Duration `json:"drains_in_ns,omitempty"`
 	Queues    []Queue       `json:"queues"`
-	// Providers are as the live workers see them.
+	// Providers are the providers as the live workers see them.
 	Providers []Provider `json:"providers"`
-	// Minutes are the work in each of the last 15 minutes, including the present one and workers
+	// Minutes are the work in each of the last 15 minutes and the present one, including workers
 	// that have ended. LateP99 is the slowest worker's 99th percentile of the delay after the
 	// slot, over notifications that only a limit held.
 	Minutes []control.Minute `json:"minutes"`
@@ -49,17 +50,17 @@ type Overview struct {
 	Quotas  []route.QuotaStatus `json:"quotas,omitempty"`
 	Pauses  []pause.Pause       `json:"pauses"`
 	Letters Letters             `json:"dead_letters"`
-	// Lost is data that Redis has lost and no operator has confirmed; nil for none.
+	// Lost is a loss of data in Redis that no operator has confirmed; nil without one.
 	Lost  *control.Loss    `json:"lost,omitempty"`
 	Redis []redisconn.Node `json:"redis"`
-	// LimitsRedis is set if the limits have a Redis of their own.
+	// LimitsRedis is set if the limits have their own Redis.
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
-	// Unread are the parts that could not be read, by name; the others are valid.
+	// Unread are the parts that could not be read, by name; all other parts are valid.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
-// Holding returns the first provider's pause or trouble that notifications wait for, nil for
-// none. Its end is unknown, and so is when they leave.
+// Holding returns the first pause or trouble of a provider that notifications wait for, or nil.
+// Its end is unknown, and so is the time at which these notifications leave.
 func (o *Overview) Holding() *pause.Pause {
 	for i := range o.Pauses {
 		if p := &o.Pauses[i]; p.Kind != pause.Operator && p.Waiting > 0 {
@@ -75,13 +76,12 @@ type Queue struct {
 	Jobs map[store.JobState]int64 `json:"jobs"`
 }
 
-// Letters counts the dead letters. If Redis shows only some of them, LookedAt and Reasons count
-// these.
+// Letters counts the dead letters. LookedAt and Reasons count only the letters that were read.
 type Letters struct {
 	Count int64 `json:"count"`
 	// Sampled means that Count is an estimate from the first letters of all apps.
 	Sampled bool `json:"sampled,omitempty"`
-	// Dropped is how many older ones were deleted because their app had too many.
+	// Dropped is how many older letters were deleted because their app had too many.
 	Dropped  int64          `json:"dropped,omitempty"`
 	LookedAt int            `json:"looked_at"`
 	Reasons  map[string]int `json:"reasons"`
@@ -90,11 +90,11 @@ type Letters struct {
 	dropped map[string]int64          // by app
 }
 
-// letters bounds how many dead letters are read.
+// letters bounds the dead letters that are read.
 const letters = 200
 
-// Overview returns the part of the overview that it sees. The overview is at most Fresh or
-// overviewFresh old, whichever is longer.
+// Overview returns the part of the overview that the principal sees. The overview is at most Fresh
+// or overviewFresh old, whichever is longer.
 func (o *Operator) Overview(ctx context.Context) (*Overview, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (o *Operator) Overview(ctx context.Context) (*Overview, error) {
 }
 
 // LastOverview returns the overview that was read last, however old, without reading Redis; nil
-// for none.
+// before the first one.
 func (o *Operator) LastOverview() (*Overview, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (o *Operator) LastOverview() (*Overview, error) {
 	return nil, nil
 }
 
-// Workers returns the live workers, with the apps that it sees.
+// Workers returns the live workers, with the apps that the principal sees.
 func (o *Operator) Workers(ctx context.Context) ([]control.Snapshot, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return s.with.Inspect.Backlog(ctx, alive, seen, counted)
 	})
 	oldest := begin(ctx, func(ctx context.Context) (time.Time, error) {
-		early, cancel := context.WithTimeout(ctx, s.overview.partsWithin()/2) // leaves time for the shards
+		early, cancel := context.WithTimeout(ctx, s.overview.partsWithin()/2) // the shards need the other half
 		defer cancel()
 		seen, _ := pauses.get(early) // on error no job counts as held
 		return s.with.Inspect.OldestDue(ctx, seen)
@@ -236,8 +236,8 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	return o, nil
 }
 
-// logUnread lists the parts that could not be read, of some shards or at all, and logs them. It
-// makes nil lists empty.
+// logUnread sets o.Unread to the parts that could not be read, of some shards or at all, and logs
+// them. It makes nil lists empty.
 func (s *Service) logUnread(ctx context.Context, o *Overview, failed map[Part]error) {
 	for _, part := range slices.Sorted(maps.Keys(failed)) {
 		if err := failed[part]; err != nil {
@@ -268,7 +268,7 @@ func queuesOf(jobs store.Jobs) (all []Queue) {
 	return all
 }
 
-// sampleLetters reads some dead letters while they are counted: both are slow if a shard does not
+// sampleLetters reads some dead letters while counts is read: both are slow if a shard does not
 // answer.
 func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]store.Counts]) (Letters, error) {
 	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}, dropped: map[string]int64{}}
@@ -299,8 +299,8 @@ func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]sto
 	return all, cmp.Or(uncounted, err)
 }
 
-// overviewOf returns the part of the overview that it sees. Values counted for all apps together
-// are estimated from the sample and marked as sampled, or left out.
+// overviewOf returns the part of the overview that the principal sees. Values counted for all apps
+// together are estimated from the sample and marked as sampled, or left out.
 func (o *Operator) overviewOf(all *Overview) *Overview {
 	if o.SeesAll() {
 		return all
@@ -318,7 +318,7 @@ func (o *Operator) overviewOf(all *Overview) *Overview {
 	return its
 }
 
-// workersOf returns the workers with the apps that it sees.
+// workersOf returns the workers with the apps that the principal sees.
 func (o *Operator) workersOf(all []control.Snapshot) []control.Snapshot {
 	if o.SeesAll() {
 		return all
@@ -330,7 +330,7 @@ func (o *Operator) workersOf(all []control.Snapshot) []control.Snapshot {
 	return its
 }
 
-// lettersOf estimates the letters of its apps.
+// lettersOf estimates the counts of the letters of the principal's apps.
 func (o *Operator) lettersOf(all *Letters) Letters {
 	its := Letters{Sampled: int64(all.LookedAt) < all.Count, Reasons: map[string]int{}}
 	for app, reasons := range all.by {
@@ -348,7 +348,7 @@ func (o *Operator) lettersOf(all *Letters) Letters {
 		}
 	}
 	its.Count = int64(its.LookedAt)
-	if its.Sampled && all.LookedAt > 0 { // 0 if the counted letters are gone
+	if its.Sampled && all.LookedAt > 0 { // 0 if the letters were purged after the count
 		its.Count = int64(math.Round(float64(all.Count) * float64(its.LookedAt) / float64(all.LookedAt)))
 	}
 	return its

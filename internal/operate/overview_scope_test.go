@@ -22,7 +22,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A principal of some apps gets nothing of another app, and estimates for its own from the
+// A principal of some apps gets nothing of another app, and estimates for its own apps from the
 // sample.
 func TestOverviewOf(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestOverviewOf(t *testing.T) {
 		if err != nil || strings.Contains(string(text), "secret-app") {
 			t.Errorf("%v: %s", err, text)
 		}
-		// all of the scheduled ones but one, by a sample; the due one is another's
+		// by the sample, about all scheduled jobs are the shop's; the due job is another app's
 		if !its.Sampled || len(its.Waits) != 1 || its.Waits[0].For != inspect.ForSchedule || !its.Waits[0].Sampled && its.Waiting != sample || its.Waiting < sample-10 || its.Waiting > sample+1 {
 			t.Errorf("%d wait: %+v", its.Waiting, its.Waits)
 		}

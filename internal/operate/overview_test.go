@@ -88,7 +88,8 @@ func TestMinutesAndQuotasAreSummed(t *testing.T) {
 	}
 }
 
-// complete reads an overview until it has all of its parts: a slow machine reads some too late.
+// complete reads an overview until it has all of its parts: a slow machine reads some parts too
+// late.
 func complete(t *testing.T, read func(context.Context) (*Overview, error)) (o *Overview) {
 	t.Helper()
 	whole := eventually.Within(eventually.Patience, func() bool {
@@ -116,7 +117,7 @@ func TestReadOverview(t *testing.T) {
 		}
 		s := New(Options{Inspect: inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
 		o := complete(t, s.readOverview)
-		sampled := !strings.HasSuffix(t.Name(), "/embedded") // it returns all at once
+		sampled := !strings.HasSuffix(t.Name(), "/embedded") // the embedded Redis returns all letters at once
 		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || sampled != (o.Letters.LookedAt < 3*letters) || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
 			t.Errorf("%d wait, letters %+v", o.Waiting, o.Letters)
 		}
@@ -135,7 +136,7 @@ func TestReadOverview(t *testing.T) {
 	})
 }
 
-// A breakage is a hook that makes commands of a name fail, or not return.
+// A breakage is a hook that makes commands with a name fail, or not return.
 type breakage struct {
 	name string
 	err  error // nil for no answer
@@ -175,7 +176,7 @@ func TestOverviewNamesFailedPart(t *testing.T) {
 			redistest.Hook(client, &breakage{"hscan", broken})
 			s := New(Options{Inspect: inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: eventually.Patience, Log: slog.New(slog.DiscardHandler)})
 			var o *Overview
-			eventually.Holds(t, "all other parts are read", func() bool { // a slow machine reads some too late
+			eventually.Holds(t, "all other parts are read", func() bool { // a slow machine reads some parts too late
 				var err error
 				o, err = s.As(root, "").Overview(t.Context())
 				must(t, err)

@@ -21,8 +21,7 @@ func (o *Operator) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	return o.pausesOf(all), err
 }
 
-// PausesNow returns the pauses in force that the operator sees, not from the cache. Use it before
-// changing them.
+// PausesNow is Pauses without the cache. Use it before a change of the pauses.
 func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -31,15 +30,15 @@ func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	return o.pausesOf(all), err
 }
 
-// Pause begins a pause of the principal's own app, or changes the existing one, and returns it.
-// An invalid pause gives an error of type push.Faults, or an *UnknownError; the error may be
-// pause.ErrOver or pause.ErrTooMany.
+// Pause begins a pause of the principal's own app, or changes the existing pause, and returns it.
+// The error of an invalid pause is push.Faults or an *UnknownError; the error may be pause.ErrOver
+// or pause.ErrTooMany.
 func (o *Operator) Pause(ctx context.Context, p pause.Pause) (pause.Pause, error) {
 	if err := o.MayPause(p); err != nil {
 		return p, err
 	}
 	p.By = o.principal.Name
-	defer o.s.pauses.forget() // also where it is not known whether it was done
+	defer o.s.pauses.forget() // also if the outcome is unknown
 	if err := o.s.with.Control.Pause(ctx, &p); err != nil {
 		return p, err
 	}
@@ -68,7 +67,7 @@ func (o *Operator) checkPause(a *Action, p pause.Pause) error {
 	return o.own(p.App)
 }
 
-// ErrNoPause means that there is no such pause, and no such provider in trouble.
+// ErrNoPause means that no pause and no provider in trouble matches.
 var ErrNoPause = errors.New("there is no such pause, and no such provider in trouble")
 
 // Ending returns the pauses that Resume would end now. Its errors are Resume's.

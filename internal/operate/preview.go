@@ -16,16 +16,17 @@ import (
 // would leave sooner, how many later, and how many at once. It writes nothing.
 //
 // It predicts the result of the worker's rescheduling after such a change: it makes the same
-// requests, by the rules of the limiter's script. For one user that is exact if nothing is
-// accepted, sent or ended meanwhile. For a category, an app or everyone it reads as many users as
-// it can within PreviewBudget, and reports how many. Limits lowered for everyone move a user's
-// waiting notifications only when the user's first one is due.
+// requests, by the rules of the limiter's script. For one user the prediction is exact if nothing
+// is accepted, sent or ended meanwhile. For a category, an app or everyone it reads as many users
+// as it can within PreviewBudget, and reports how many. Limits lowered for everyone move a user's
+// waiting notifications only when the first of these is due.
 const (
-	// PreviewBudget is how long users are read, or less if the deadline is earlier.
+	// PreviewBudget bounds the time of reading users; an earlier deadline bounds it more.
 	PreviewBudget = 2 * time.Second
 	// maxUsers bounds the users that a preview lists.
 	maxUsers = 100_000
-	// readers is how many users are read in parallel. Each reader rests as long as Redis took.
+	// readers is the number of users that are read in parallel. After each user, a reader rests as
+	// long as the read took.
 	readers = 4
 	// atOnce is how soon after the change a notification must leave to count as leaving at once.
 	// Its wake-up takes up to a second of this.
@@ -33,7 +34,7 @@ const (
 )
 
 // ErrPreviewBusy means that another preview of many users is running.
-var ErrPreviewBusy = errors.New("another preview of many users is being made")
+var ErrPreviewBusy = errors.New("another preview of many users is running")
 
 // Lines are the limiter's queues: see throttle.Redis.
 type Lines interface {
@@ -48,10 +49,10 @@ type Previewer struct {
 	Lines  Lines
 	// Apps are the configured apps.
 	Apps []string
-	many sync.Mutex // one looks at many users at a time
+	many sync.Mutex // held by the preview that reads many users
 }
 
-// Looked counts the items that were read, At, of all known ones, Of.
+// Looked counts items: At were read, Of are known.
 type Looked struct {
 	At int `json:"looked_at"`
 	Of int `json:"of"`
@@ -59,32 +60,32 @@ type Looked struct {
 	More bool `json:"more,omitempty"`
 }
 
-// All reports whether none was left out.
+// All reports whether all items were read.
 func (l Looked) All() bool { return l.At == l.Of && !l.More }
 
 // All reports whether everything that waits for these limits was read.
 func (p *Preview) All() bool { return p.Users.All() && p.Notifications.All() }
 
-// A Preview is the effect of a change at a level. For a quota it has only the rates, none for the
-// configured rate: notifications that wait for a quota have no scheduled time.
+// A Preview is the effect of a change at a level. For a quota it has only the override's rates, no
+// rate if the configured one is in force: notifications that wait for a quota have no scheduled time.
 type Preview struct {
 	limits.Level
-	// Before is in force at the level, and After would be.
+	// Before is in force at the level, and After would be in force.
 	Before limits.EffectivePolicy `json:"before"`
 	After  limits.EffectivePolicy `json:"after"`
 	// At is the time of the preview, by the clock of the limits' Redis; zero if nothing waits.
 	At time.Time `json:"at,omitzero"`
 	// Users counts the users with notifications that wait for limits, and Notifications counts
-	// these.
+	// these notifications.
 	Users         Looked `json:"users"`
 	Notifications Looked `json:"notifications"`
-	// Sooner and Later count the notifications read that would leave earlier or later than now.
-	// AtOnce are the ones of Sooner that would leave within two seconds.
+	// Sooner and Later count the notifications read that would leave earlier or later than without
+	// the change. AtOnce counts those of Sooner that would leave within two seconds.
 	Sooner int `json:"sooner"`
 	Later  int `json:"later"`
 	AtOnce int `json:"at_once"`
-	// The last notification leaves at LastBefore now, and at LastAfter then. MostBefore and
-	// MostAfter leave in the busiest second.
+	// The last notification leaves at LastBefore, and after the change at LastAfter. MostBefore
+	// and MostAfter are the numbers that leave in the busiest second.
 	LastBefore time.Time `json:"last_before,omitzero"`
 	LastAfter  time.Time `json:"last_after,omitzero"`
 	MostBefore int       `json:"most_in_a_second_before"`
@@ -146,7 +147,7 @@ func validatePreview(o *limits.Override, horizon time.Duration) error {
 		return o.Validate(horizon)
 	}
 	stands := *o
-	stands.App = "default" // for an app the same is valid
+	stands.App = "default" // the rules are those of an app's override
 	return stands.Validate(horizon)
 }
 
@@ -165,7 +166,7 @@ func (m *previewRun) inForce(at limits.Level) limits.EffectivePolicy {
 	return m.Limits.InForceIf(at, m.supposed)
 }
 
-// readUser reads the level's user, in the level's app or in all.
+// readUser reads the level's user, in the level's app or in all apps.
 func (m *previewRun) readUser(ctx context.Context) error {
 	m.preview.Users = Looked{At: 1, Of: 1}
 	for _, app := range m.Apps {
@@ -188,7 +189,7 @@ func (m *previewRun) readUser(ctx context.Context) error {
 func (m *previewRun) readMoves(ctx context.Context, app, user string) ([]throttle.Move, error) {
 	lines := []throttle.Request{control.LineRequest(app, user, throttle.Line{Category: m.level.Category}, m.inForce)}
 	plan, err := m.Lines.DryRun(ctx, lines)
-	if err == nil && len(plan.Others) > 0 { // they all wait for the general limits
+	if err == nil && len(plan.Others) > 0 { // all lines wait for the general limits
 		lines = append(lines, control.LineRequests(app, user, plan.Others, m.inForce)...)
 		plan, err = m.Lines.DryRun(ctx, lines)
 	}
@@ -202,7 +203,7 @@ func (m *previewRun) readMoves(ctx context.Context, app, user string) ([]throttl
 	if p.At.IsZero() && len(moves) > 0 {
 		p.At = plan.Now.UTC()
 	}
-	at := p.At // one for all
+	at := p.At // the same instant for all users
 	p.Notifications.At += len(moves)
 	p.Notifications.Of += len(moves)
 	soon := at.Add(atOnce)
@@ -230,7 +231,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// mostInASecond is how many of the instants at most lie within one second.
+// mostInASecond returns the largest number of instants within one second.
 func mostInASecond(all []time.Time) (most int) {
 	slices.SortFunc(all, time.Time.Compare)
 	first := 0

@@ -14,14 +14,14 @@ import (
 // An appUser is a user of an app.
 type appUser struct{ app, user string }
 
-// readUsers reads the users that wait for the level's limits, until its budget ends.
+// readUsers reads the users that wait for the level's limits, until PreviewBudget ends.
 func (m *previewRun) readUsers(ctx context.Context) error {
 	if !m.many.TryLock() {
 		return ErrPreviewBusy
 	}
 	defer m.many.Unlock()
 	budget := PreviewBudget
-	if ends, some := ctx.Deadline(); some { // the answer must be ready by then
+	if ends, some := ctx.Deadline(); some { // the answer must be ready before the deadline
 		budget = min(budget, time.Until(ends)*2/3)
 	}
 	over := time.Now().Add(budget)

@@ -106,11 +106,11 @@ func TestPreviewOfManyUsers(t *testing.T) {
 		must(t, err)
 		return got.Users.All()
 	})
-	const waiting = each - 1 // the first has gone
+	const waiting = each - 1 // the first notification was sent
 	if got.Users != (operate.Looked{At: users + 1, Of: users + 1}) || got.Notifications != (operate.Looked{At: (users + 1) * waiting, Of: (users + 1) * waiting}) {
 		t.Errorf("looked at %+v, %+v", got.Users, got.Notifications)
 	}
-	// each user has sent one already; two leave at once and the next two a minute later
+	// each user was sent one notification; two leave at once and the next two a minute later
 	if got.Sooner != users*waiting || got.Later != 0 || got.AtOnce != 2*users || got.MostBefore > users+1 || got.MostAfter != 2*users || len(got.Moves) > 0 {
 		t.Errorf("preview %+v", got)
 	}

@@ -17,10 +17,11 @@ const LocalName = "local"
 
 // A Principal makes requests of the API or the console. The zero value may do nothing.
 type Principal struct {
-	// Name is the token's.
+	// Name is the token's name.
 	Name string
 	Role config.Role
-	// Apps are the apps that it may read and change (scope.go has the rules); nil means all.
+	// Apps are the apps that the principal may read and change (scope.go has the rules); nil means
+	// all.
 	Apps []string
 }
 
@@ -28,7 +29,7 @@ type Principal struct {
 func (p Principal) May(roles []config.Role) bool { return slices.Contains(roles, p.Role) }
 
 // Tokens are the configured tokens; Set replaces them while the process runs. The zero
-// value has none: every caller is LocalPrincipal, and the address is on the loopback.
+// value has no token: every caller is LocalPrincipal, and the API listens on the loopback.
 type Tokens struct {
 	list atomic.Pointer[[]config.Token]
 }
@@ -55,7 +56,7 @@ func (t *Tokens) Find(token []byte) *config.Token { return t.Of(sha256.Sum256(to
 // Of returns the configured token with this hash, or nil.
 func (t *Tokens) Of(hash config.Hash) (known *config.Token) {
 	all := t.all()
-	for i := range all { // all of them, so that the duration reveals nothing
+	for i := range all { // without a break, so that the duration reveals nothing
 		if subtle.ConstantTimeCompare(hash[:], all[i].SHA256[:]) == 1 {
 			known = &all[i]
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A Producer with configured apps refuses others, singly and in a batch, with all other faults
-// and the API's texts; without apps it accepts any.
+// A Producer with configured apps refuses any other app, singly and in a batch, together with all
+// other faults, in the API's texts. Without configured apps it accepts any app.
 func TestProducerRefusesUnknownNames(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)

@@ -12,22 +12,22 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A Provider is one app's way to one push service, as all workers together see it.
+// A Provider is one app's route to one push service, as all workers together see it.
 type Provider struct {
 	App      string        `json:"app"`
 	Platform push.Platform `json:"platform"`
 	InFlight int           `json:"in_flight"`
 	Queued   int           `json:"queued"`
-	// Workers is how many workers use the provider. For Troubled of them it is in trouble or
-	// paused.
+	// Workers is the number of workers that use the provider, and Troubled the number for which
+	// it is in trouble or paused.
 	Workers  int `json:"workers"`
 	Troubled int `json:"troubled"`
-	// Shareless is how many workers have no share of the pushes that all may have in flight.
+	// Shareless is the number of workers without a share of the provider's concurrency.
 	Shareless int `json:"shareless,omitempty"`
-	// Latency is the slowest worker's, and Answers sum up all workers'.
+	// Latency is the slowest worker's latency, and Answers are the sums of all workers.
 	Latency route.Latency              `json:"latency,omitzero"`
 	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
-	// Trouble is the one that began first, of all workers.
+	// Trouble is the trouble that began first, of all workers.
 	Trouble route.Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, "" for none, and Until when it ends.
 	Pause providers.Reason `json:"pause,omitempty"`
@@ -52,7 +52,7 @@ func sumProviders(workers []control.Snapshot) []Provider {
 		}
 	}
 	list := make([]Provider, 0, len(all))
-	used := map[string]bool{} // the apps that have another
+	used := map[string]bool{} // the apps with a provider that is not spare
 	for _, p := range all {
 		used[p.App] = used[p.App] || !p.spare()
 	}
@@ -67,8 +67,8 @@ func sumProviders(workers []control.Snapshot) []Provider {
 	return list
 }
 
-// spare reports whether it is one of several push services of its platform, works, and is idle:
-// no recent answers, nothing queued or in flight.
+// spare reports whether the provider is one of several push services of its platform, works, and is
+// idle: no recent answers, nothing queued or in flight.
 func (p *Provider) spare() bool {
 	return p.Platform != push.PlatformOf(p.Platform) && p.InFlight+p.Queued+p.Troubled+p.Shareless == 0 && len(p.Answers) == 0
 }

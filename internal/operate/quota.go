@@ -18,10 +18,10 @@ import (
 // A Quota is a configured limit of all workers together, with its key in the meter.
 type Quota struct {
 	Key  string
-	Name string   // below limits.quotas, or ""
+	Name string   // its name in limits.quotas, or ""
 	Apps []string // that share it
 	config.Quota
-	// Unnamed says how an app can name the quota; "" if one does.
+	// Unnamed advises on how an app can name the quota; "" if an app names it.
 	Unnamed string
 }
 
@@ -31,7 +31,7 @@ type Quotas []Quota
 // NamedQuotaKey returns the key of a quota below limits.quotas.
 func NamedQuotaKey(name string) string { return "quota/" + throttle.Escape(name) }
 
-// WithUnnamed also returns the configured quotas that no app names, for Find's error.
+// WithUnnamed adds the configured quotas that no app names, for Find's error.
 func (all Quotas) WithUnnamed(cfg *config.Config) Quotas {
 	for name, remedy := range cfg.UnnamedQuotas() {
 		all = append(all, Quota{Key: NamedQuotaKey(name), Name: name, Quota: cfg.Limits.Quotas[name].Quota, Unnamed: remedy})
@@ -86,7 +86,7 @@ type QuotaStatus struct {
 	// InForce is Limit as a value.
 	InForce config.Quota  `json:"-"`
 	Source  limits.Source `json:"source"`
-	Until   time.Time     `json:"until,omitzero"` // when the override that it is from ends
+	Until   time.Time     `json:"until,omitzero"` // the end of the override
 	By      string        `json:"by,omitempty"`
 	// Free of AtOnce units are available now. A bucket refills all the time, a window
 	// when its period ends.
@@ -129,7 +129,7 @@ func (r *QuotaReader) Read(ctx context.Context, all Quotas) ([]QuotaStatus, erro
 	return statuses, nil
 }
 
-// freeUnits returns how many units are available now. It takes none.
+// freeUnits returns how many units are available now. It takes no unit.
 func freeUnits(ctx context.Context, m meter.Meter, key string, s meter.Spec) (int, error) {
 	var failed error
 	n := sort.Search(s.AtOnce(), func(n int) bool {

@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The status has the limit in force, its source and the free units, and takes none.
+// The status has the limit in force, its source and the free units. Reading it takes no units.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()

@@ -8,20 +8,20 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// MostQuotas is how many quotas RecentQuotas reads.
+// MostQuotas bounds the quotas that RecentQuotas reads.
 const MostQuotas = 50
 
 // A RecentQuota is the status of a quota, read recently.
 type RecentQuota struct {
 	QuotaStatus
-	// Name is the name below limits.quotas; "" if it has none there.
+	// Name is the quota's name in limits.quotas; "" if it is not there.
 	Name string
-	// Known is the live workers' state of the quota; nil for none.
+	// Known is the live workers' state of the quota; nil if no worker reports it.
 	Known *route.QuotaStatus
 }
 
-// RecentQuotas returns the quotas that it sees of the first MostQuotas, read recently, and how
-// many more there are, of all apps; 0 for a principal of some apps.
+// RecentQuotas returns those of the first MostQuotas quotas that the principal sees, read recently,
+// and how many more there are, of all apps; 0 for a principal of some apps.
 func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more int, err error) {
 	if err := o.may(Look); err != nil {
 		return nil, 0, err
@@ -41,7 +41,7 @@ func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more i
 	return o.recentOf(configured, inForce, overview.Quotas), more, nil
 }
 
-// recentOf returns the quotas in force that it sees, with the workers' states of them.
+// recentOf returns the quotas in force that the principal sees, with the workers' states.
 func (o *Operator) recentOf(configured Quotas, inForce []QuotaStatus, known []route.QuotaStatus) (list []RecentQuota) {
 	its := o.quotasOf(configured)
 	for _, status := range inForce {

@@ -36,7 +36,7 @@ func newService(t *testing.T, client redis.UniversalClient) (*operate.Service, o
 	return s, o
 }
 
-// An asking is a principal with the app that it asks about.
+// An asking is a principal's operator with the app that it asks about.
 type asking struct {
 	context.Context
 	*operate.Operator
@@ -57,8 +57,8 @@ func (a asking) override() limits.Override {
 type try struct {
 	action *operate.Action
 	ask    func(asking) error
-	// hidden is the error for another app's things; nil if the answer lacks them instead. every
-	// marks a method that no token for some apps may use.
+	// hidden is the error for another app's items; nil if the answer leaves the items out instead.
+	// every marks a method that no token for some apps may use.
 	hidden error
 	every  bool
 }
@@ -69,9 +69,9 @@ var (
 )
 
 // errTold means that an answer contains an item of the other app.
-var errTold = errors.New("it tells of the other app")
+var errTold = errors.New("the answer shows the other app")
 
-// tries are all queries and actions. operatetest has the IDs.
+// tries are all queries and actions. operatetest defines the IDs.
 var tries = map[string]try{
 	"Enqueue": {operate.Enqueue, func(a asking) error { return a.Enqueue(a, a.notification()).Err }, others, false},
 	"EnqueueAll": {operate.Enqueue, func(a asking) error {
@@ -170,7 +170,7 @@ func cmpOr(errs ...error) error {
 	return nil
 }
 
-// changeOf is the version of the newest change of the limits of the app's category.
+// changeOf returns the version of the newest change of the limits of the app's category.
 func changeOf(a asking, category string) int64 {
 	i := slices.IndexFunc(a.log, func(c limits.Change) bool { return c.App == a.app && c.Category == category })
 	if i < 0 {
@@ -238,7 +238,7 @@ func TestEachActionChecksPrincipal(t *testing.T) {
 	})
 }
 
-// LimitsLog finds a principal's own changes among any number of others'.
+// LimitsLog finds the changes that a principal sees among any number of other changes.
 func TestLimitsLogOf(t *testing.T) {
 	t.Parallel()
 	s, with := newService(t, redistest.Own(t))
@@ -267,8 +267,8 @@ func TestLimitsLogOf(t *testing.T) {
 	}
 }
 
-// An own app that the configuration does not have yet is refused with an error that names no
-// other app.
+// A principal's own app that is not configured yet is refused with an error that names no other
+// app.
 func TestUnconfiguredOwnApp(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, redistest.Own(t))

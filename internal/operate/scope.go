@@ -72,22 +72,23 @@ func (o *Operator) may(a *Action) error {
 	return &RoleError{o.principal.Role}
 }
 
-// A principal of some apps sees and changes only their items. To it, another app's items do not
-// exist. It may not change items of all apps, and sees them if they concern an app of its own.
+// A principal of some apps sees and changes only items of its apps; items of other apps do not
+// exist for it. An item that concerns several apps is visible if one of these is the principal's,
+// and may be changed only if all of them are.
 
-// Sees reports whether it sees the app's items. Only a principal of all apps sees items without
-// an app (""), which belong to all apps.
+// Sees reports whether the principal sees the app's items. Only a principal of all apps sees items
+// without an app (""), which belong to all apps.
 func (o *Operator) Sees(app string) bool {
 	return o.principal.Apps == nil || slices.Contains(o.principal.Apps, app)
 }
 
-// SeesAll reports whether it sees everything, including values not counted by app.
+// SeesAll reports whether the principal sees everything, including values not counted by app.
 func (o *Operator) SeesAll() bool { return o.principal.Apps == nil }
 
 // Only returns the apps that the principal is limited to; nil for all.
 func (o *Operator) Only() []string { return o.principal.Apps }
 
-// MayNarrow returns nil if a query may be limited to the app, "" for none, else an *OthersError.
+// MayNarrow returns an *OthersError if a query may not be limited to the app. "" is no limitation.
 func (o *Operator) MayNarrow(app string) error {
 	if app == "" {
 		return nil
@@ -95,8 +96,7 @@ func (o *Operator) MayNarrow(app string) error {
 	return o.own(app)
 }
 
-// KnownApp is MayNarrow, and also returns an *UnknownError for an app that the configuration does
-// not have.
+// KnownApp is MayNarrow, and also returns an *UnknownError for an app that is not configured.
 func (o *Operator) KnownApp(app string) error {
 	if err := o.MayNarrow(app); err != nil || app == "" {
 		return err
@@ -104,10 +104,10 @@ func (o *Operator) KnownApp(app string) error {
 	return o.knownApp(app)
 }
 
-// Apps returns the configured apps that it sees, sorted.
+// Apps returns the configured apps that the principal sees, sorted.
 func (o *Operator) Apps() []string { return o.configured().Names() }
 
-// own returns nil if it sees the app's items, else an *OthersError.
+// own returns an *OthersError if the principal does not see the app's items.
 func (o *Operator) own(app string) error {
 	if o.Sees(app) {
 		return nil
@@ -115,8 +115,7 @@ func (o *Operator) own(app string) error {
 	return &OthersError{o.principal.Apps}
 }
 
-// all returns nil for a principal of all apps, else an *OthersError. It guards values not counted
-// by app.
+// all returns an *OthersError for a principal of some apps. It guards values not counted by app.
 func (o *Operator) all() error {
 	if o.SeesAll() {
 		return nil
@@ -124,8 +123,8 @@ func (o *Operator) all() error {
 	return &OthersError{o.principal.Apps}
 }
 
-// configured returns the configured apps that it sees, so that errors name no other. It lacks an
-// app that the configuration gets at the next restart.
+// configured returns the configured apps that the principal sees, so that errors name no other app.
+// An app that a reload has added is missing until the restart.
 func (o *Operator) configured() Apps {
 	all := o.s.with.Apps
 	if o.SeesAll() || all == nil {
@@ -140,8 +139,8 @@ func (o *Operator) configured() Apps {
 	return its
 }
 
-// knownApp returns nil for a configured app that it sees, else an *UnknownError. Without
-// configured apps, any app is known.
+// knownApp returns an *UnknownError if the app is not configured or the principal does not see it.
+// Without configured apps, any app is known.
 func (o *Operator) knownApp(app string) error {
 	if fault := o.configured().Fault(app); fault != "" {
 		return &UnknownError{Kind: "app", Problem: "app " + fault}
@@ -149,14 +148,14 @@ func (o *Operator) knownApp(app string) error {
 	return nil
 }
 
-// seesLevel reports whether it may list the level's overrides: its app is one of its own, or an
-// app of its own uses the quota.
+// seesLevel reports whether the principal may list the level's overrides: the level's app is one
+// of the principal's apps, or one of these uses the level's quota.
 func (o *Operator) seesLevel(l limits.Level, all Quotas) bool {
 	return o.ofLevel(l, all, slices.ContainsFunc[[]string, string])
 }
 
-// ownsLevel returns nil if it may set the level: its app is one of its own, or all apps that use
-// the quota are. Otherwise it returns an *OthersError.
+// ownsLevel returns an *OthersError unless the principal may set the level: the level's app must be
+// one of the principal's apps, or all apps that use the level's quota must be.
 func (o *Operator) ownsLevel(l limits.Level, all Quotas) error {
 	every := func(apps []string, sees func(string) bool) bool {
 		return len(apps) > 0 && !slices.ContainsFunc(apps, func(app string) bool { return !sees(app) })
@@ -175,7 +174,7 @@ func (o *Operator) ofLevel(l limits.Level, all Quotas, enough func(apps []string
 	return err == nil && enough(q.Apps, o.Sees)
 }
 
-// quotasOf returns the quotas that an app of its own uses, with only its own apps.
+// quotasOf returns the quotas that the principal's apps use, with only these apps.
 func (o *Operator) quotasOf(all Quotas) Quotas {
 	if o.SeesAll() {
 		return all
@@ -190,7 +189,7 @@ func (o *Operator) quotasOf(all Quotas) Quotas {
 	return its
 }
 
-// pausesOf returns the pauses of its own apps, and of all apps.
+// pausesOf returns the pauses of the principal's apps, and the pauses of all apps together.
 func (o *Operator) pausesOf(all []pause.Pause) []pause.Pause {
 	if o.SeesAll() {
 		return all
@@ -204,10 +203,10 @@ func (o *Operator) pausesOf(all []pause.Pause) []pause.Pause {
 	return its
 }
 
-// resolve returns the full name of a notification that the operator sees. Its error is
-// push.ErrUnknownID for any other and for an impossible ID, an *UnknownError for an ID with a
-// space at its ends, and an *OthersError for another's app. For a principal of all apps it does
-// not read Redis.
+// resolve returns ref with app and user, for a notification that the principal sees. Its error is
+// push.ErrUnknownID for any other notification and for an impossible ID, an *UnknownError for an ID
+// with a space at its ends, and an *OthersError for an app that the principal may not use. For a
+// principal of all apps it does not read Redis.
 func (o *Operator) resolve(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if problem := names.Ends(ref.ID); problem != "" {
 		return ref, &UnknownError{Kind: "id", Problem: "ID " + problem}
@@ -221,8 +220,8 @@ func (o *Operator) resolve(ctx context.Context, ref push.Ref) (push.Ref, error) 
 	return o.s.with.Records.Resolve(ctx, ref, o.Sees)
 }
 
-// letter returns the dead letter, or store.ErrNoLetter if it does not see it. A letter with an
-// unreadable job that was not accepted belongs to no app.
+// letter returns the dead letter, or store.ErrNoLetter if the principal does not see it. A letter
+// with an unreadable job that was not accepted belongs to no app.
 func (o *Operator) letter(ctx context.Context, ref push.Ref) (*store.Letter, error) {
 	if err := o.MayNarrow(ref.App); err != nil {
 		return nil, err
@@ -231,8 +230,8 @@ func (o *Operator) letter(ctx context.Context, ref push.Ref) (*store.Letter, err
 	return l, err
 }
 
-// resolveLetter returns the full name of a dead letter that it sees, or store.ErrNoLetter. For a
-// principal of all apps it does not read Redis.
+// resolveLetter returns ref with app and user, for a dead letter that the principal sees, or
+// store.ErrNoLetter. For a principal of all apps it does not read Redis.
 func (o *Operator) resolveLetter(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if o.SeesAll() {
 		return ref, nil

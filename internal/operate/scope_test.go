@@ -16,7 +16,7 @@ import (
 // root may do everything.
 var root = Principal{Name: "root", Role: config.Operator}
 
-// of returns an operator of these apps alone; without any, of all.
+// of returns an operator of only these apps; without any, of all apps.
 func of(apps ...string) *Operator {
 	return New(Options{Log: slog.New(slog.DiscardHandler)}).As(Principal{Role: config.Operator, Apps: apps}, "")
 }

@@ -53,7 +53,7 @@ func TestUnreachableMaster(t *testing.T) {
 		t.Fatalf("%v", per)
 	}
 	c := inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil))
-	var told atomic.Int64 // losses
+	var told atomic.Int64 // the logged losses
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() {
@@ -67,7 +67,7 @@ func TestUnreachableMaster(t *testing.T) {
 	}()
 
 	// faults runs all queries at once while these shards are unreachable, and returns the wrong
-	// answers. On a slow machine other shards are silent too, so look repeats it.
+	// answers. On a slow machine other shards are silent too, so look repeats faults.
 	faults := func(away []int) (all []string) {
 		var mu sync.Mutex
 		fault := func(format string, args ...any) {
@@ -160,7 +160,7 @@ func TestUnreachableMaster(t *testing.T) {
 			}
 		})
 		looks.Go(func() {
-			if n, err := s.CountStored(t.Context()); err != nil || n != 2*want { // as many are dead letters
+			if n, err := s.CountStored(t.Context()); err != nil || n != 2*want { // with as many dead letters
 				fault("%d are counted, %v", n, err)
 			}
 		})
@@ -183,7 +183,7 @@ func TestUnreachableMaster(t *testing.T) {
 			}
 		}
 		leave, back := node.Kill, node.Restart
-		if i == 0 { // it hangs
+		if i == 0 { // the master hangs
 			leave, back = node.Pause, node.Resume
 		}
 		leave(t)

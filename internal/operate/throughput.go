@@ -12,7 +12,7 @@ import (
 type Throughput struct {
 	At time.Time `json:"at"`
 	// Every is the length of a bucket. Buckets cover the whole range, including idle times,
-	// oldest first; the last one is not over.
+	// oldest first; the last bucket has not ended.
 	Every   time.Duration `json:"every_ns"`
 	Buckets []Bucket      `json:"buckets"`
 }
@@ -38,7 +38,7 @@ const (
 	Day         Range = "24h"
 )
 
-// Ranges are all of them.
+// Ranges are all ranges.
 var Ranges = []Range{QuarterHour, Hour, Day}
 
 // buckets are the number and the length of a range's buckets.
@@ -48,7 +48,7 @@ var buckets = map[Range]struct {
 }{QuarterHour: {15, time.Minute}, Hour: {60, time.Minute}, Day: {96, 15 * time.Minute}}
 
 // Throughput returns the work of all workers in the range, recently read; "" is QuarterHour. It
-// is not counted by app: a principal of some apps gets an *OthersError. Another range is an
+// is not counted by app: a principal of some apps gets an *OthersError. An unknown range is an
 // *UnknownError.
 func (o *Operator) Throughput(ctx context.Context, r Range) (*Throughput, error) {
 	if err := o.may(Look); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// Each minute counts in the bucket in which it began, and in no other.
+// Each minute counts only in the bucket in which it began.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 7, 30, 0, time.UTC)
@@ -32,7 +32,7 @@ func TestBuckets(t *testing.T) {
 			sum += b.Sent
 		}
 		if r == Day {
-			want.last = 20 // with a minute ahead, of a clock that is
+			want.last = 20 // includes a minute of a clock that is ahead
 			want.sum = 70
 		}
 		if first.Sent != want.first || last.Sent != want.last || sum != want.sum || last.At.After(now) || now.Sub(last.At) >= got.Every {

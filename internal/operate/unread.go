@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Part of an overview is read on its own. It is from a closed set, and named like a field of
-// the overview.
+// A Part is a part of an overview that is read separately. Parts are a closed set, and named like
+// the overview's fields.
 type Part string
 
 // The parts.
@@ -41,13 +41,13 @@ var (
 	ofSome = []Part{PartWorkers, PartWaits, PartPauses, PartLetters}
 )
 
-// An Unread part of an overview could not be read: its zero fields mean nothing. If it has
-// shards, only their values are missing.
+// An Unread is a part of an overview that could not be read: its zero fields mean nothing. If it
+// has Shards, only the values of these shards are missing.
 type Unread struct {
 	Part Part `json:"part"`
 	// Problem is the error, without secrets.
 	Problem string `json:"problem"`
-	// Shards are the numbers of the shards that did not answer, if others did.
+	// Shards are the numbers of the shards that did not answer, if other shards did.
 	Shards []int `json:"shards,omitempty"`
 }
 
@@ -59,8 +59,8 @@ func (o *Overview) NotRead(part Part) string {
 	return ""
 }
 
-// WaitingNotRead returns why Waiting is unknown; "" if it is known. For some apps it is the sum
-// of Waits.
+// WaitingNotRead returns why Waiting is unknown; "" if it is known. For some apps, Waiting is the
+// sum of Waits.
 func (o *Overview) WaitingNotRead() string {
 	if o.Apps != nil {
 		return o.NotRead(PartWaits)
@@ -82,8 +82,8 @@ func (o *Operator) unreadOf(all []Unread) (its []Unread) {
 // partWithin bounds the reads of an overview's parts, which run in parallel.
 const partWithin = 2 * time.Second
 
-// partsWithin is partWithin, or less if the whole overview may not take as long, so that the
-// parts read by then are returned in time.
+// partsWithin is partWithin, or less if the whole overview has less time, so that it returns the
+// parts that were read in time.
 func (t times) partsWithin() time.Duration {
 	if t.within == 0 {
 		return partWithin
@@ -98,7 +98,7 @@ type reading[T any] struct {
 	err   error
 }
 
-// begin reads a value in a goroutine of its own.
+// begin reads a value in a new goroutine.
 func begin[T any](ctx context.Context, read func(context.Context) (T, error)) *reading[T] {
 	r := &reading[T]{done: make(chan struct{})}
 	go func() {
@@ -114,7 +114,7 @@ func (r *reading[T]) get(ctx context.Context) (value T, err error) {
 	case <-r.done:
 	case <-ctx.Done():
 		select {
-		case <-r.done: // before, or just now
+		case <-r.done: // the value was read just before ctx ended
 		default:
 			return value, ctx.Err()
 		}
@@ -122,11 +122,11 @@ func (r *reading[T]) get(ctx context.Context) (value T, err error) {
 	return r.value, r.err
 }
 
-// safely calls read, and returns a panic as an error: in a goroutine of its own it would end the
+// safely calls read, and returns a panic as an error: in a new goroutine a panic would end the
 // process.
 func safely[T any](ctx context.Context, read func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
-		if cause := recover(); cause != nil { // its text may hold anything
+		if cause := recover(); cause != nil { // the panic's text may hold secrets
 			err = fmt.Errorf("a panic: %T", cause)
 		}
 	}()

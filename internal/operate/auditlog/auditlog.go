@@ -41,7 +41,7 @@ const (
 	ConfirmLoss  Action = "loss_confirm"
 )
 
-// Actions are all of them.
+// Actions are all actions.
 var Actions = []Action{SetLimit, UnsetLimit, UndoLimit, ImportLimits, Mute, Unmute, Pause, Resume, Cancel, Requeue, Purge, ConfirmLoss}
 
 // An Entry is one action of an operator.
@@ -52,25 +52,25 @@ type Entry struct {
 	At     time.Time `json:"at,omitzero"`
 	By     string    `json:"by"` // the bearer's name
 	Action Action    `json:"action"`
-	// Level is the level of a limit; or with Platform a pause's selection; or the app alone of
+	// Level is the level of a limit; or, with Platform, a pause's selection; or only the app of
 	// notifications.
 	limits.Level
 	Platform push.Platform `json:"platform,omitempty"`
-	// Apps are the apps where there are several. Where it has neither App nor Apps, it
-	// concerns every app, or its app is not known.
+	// Apps are the apps if there are several. An entry with neither App nor Apps concerns
+	// every app, or its app is unknown.
 	Apps []string `json:"apps,omitempty"`
-	// ID is the notification's or dead letter's, where it was one.
+	// ID is the ID of the notification or dead letter, if there was only one.
 	ID string `json:"id,omitempty"`
-	// Count is how many overrides, pauses, notifications, dead letters or losses it was about.
+	// Count is the number of overrides, pauses, notifications, dead letters or losses.
 	Count int `json:"count"`
-	// Reason is a pause's, and Until when a pause, a limit or a mute ends.
+	// Reason is a pause's reason, and Until the end of a pause, a limit or a mute.
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
-	// Limit is the policy that was set, as a person reads it; "" for none.
+	// Limit is the policy that was set, for a person; "" if none was set.
 	Limit string `json:"limit,omitempty"`
 }
 
-// In sets the entry's apps. An app "" among them is unknown, or every app.
+// In sets the entry's apps. An app "" means an unknown app, or every app.
 func (e *Entry) In(apps []string) {
 	apps = slices.Compact(slices.Sorted(slices.Values(apps)))
 	switch {
@@ -85,9 +85,9 @@ func (e *Entry) In(apps []string) {
 const (
 	// Kept is about how many entries are kept.
 	Kept = 10_000
-	// KeptFor is for how long an entry is kept.
+	// KeptFor is the time for which an entry is kept.
 	KeptFor = 30 * 24 * time.Hour
-	// page is how many entries are read in one round trip.
+	// page is the number of entries of one round trip.
 	page = 500
 )
 
@@ -118,10 +118,10 @@ func (l *Log) Add(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// ErrCursor means that a cursor is no entry's.
-var ErrCursor = errors.New("the cursor is no entry's")
+// ErrCursor means that a cursor is not the cursor of an entry.
+var ErrCursor = errors.New("the cursor is not that of an entry")
 
-// cursors are the IDs of a stream's entries, which Redis takes as the end of a range.
+// cursors matches the IDs of a stream's entries, which Redis accepts as the end of a range.
 var cursors = regexp.MustCompile(`^[1-9][0-9]{0,14}-[0-9]{1,15}$`)
 
 // Before calls f with the entries before a cursor, "" for all, newest first, until f returns
@@ -158,12 +158,12 @@ func read(m redis.XMessage) (e Entry, ok bool) {
 	return e, err == nil
 }
 
-// instant is when an entry with that ID was written.
+// instant returns the time at which the entry with that ID was written.
 func instant(id string) time.Time {
 	text, _, _ := strings.Cut(id, "-")
 	ms, _ := strconv.ParseInt(text, 10, 64)
 	return time.UnixMilli(ms).UTC()
 }
 
-// oldest is the lowest ID of an entry that is kept at that instant.
+// oldest returns the lowest ID of an entry that is kept at that instant.
 func oldest(now time.Time) string { return strconv.FormatInt(now.Add(-KeptFor).UnixMilli(), 10) }

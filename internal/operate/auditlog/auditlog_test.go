@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// all are the entries before a cursor, at most so many.
+// all returns the entries before a cursor; most bounds their number.
 func (l *Log) all(test *testing.T, cursor string, most int) (list []Entry) {
 	test.Helper()
 	err := l.Before(test.Context(), cursor, func(e Entry) bool {
@@ -27,7 +27,7 @@ func (l *Log) all(test *testing.T, cursor string, most int) (list []Entry) {
 	return list
 }
 
-// plant writes entries with these instants.
+// plant writes n entries with instants from at on.
 func (l *Log) plant(test *testing.T, at time.Time, n int) {
 	test.Helper()
 	_, err := l.client.Pipelined(test.Context(), func(p redis.Pipeliner) error {
@@ -98,7 +98,7 @@ func TestEntries(t *testing.T) {
 	})
 }
 
-// About as many are kept as are to be, and none that is older.
+// The log keeps about Kept entries, and none older than KeptFor.
 func TestKept(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		log := New(client, prefix)

@@ -117,7 +117,7 @@ func causeOfPause(p *pause.Pause) Cause {
 }
 
 // blockingPause returns the first pause to end, if pauses block all remaining targets; nil if a target
-// may be sent to. Of a push service, the operator's pause that ends last counts, else its own.
+// may be sent to. For a push service, the operator's pause that ends last counts, else its own pause.
 func (in *liveState) blockingPause(n *push.Notification, outcomes []store.TargetOutcome) *pause.Pause {
 	var first *pause.Pause
 	for _, service := range servicesLeft(n, outcomes) {
@@ -207,9 +207,9 @@ func servicesLeft(n *push.Notification, outcomes []store.TargetOutcome) (left []
 	return left
 }
 
-// overQuota returns the return for the quota that a parked job waits for, and when units are
+// overQuota returns the store.Return for the quota that a parked job waits for, and when units are
 // available again, if known. It returns the zero value if the provider is busy. A free unit may
-// exist for a moment: the job still waits for the quota unless others wait for a permit.
+// exist for a moment: the job still waits for the quota unless other jobs wait for a permit.
 func overQuota(n *push.Notification, workers []control.Snapshot) (r store.Return, until time.Time) {
 	if n == nil {
 		return r, until
@@ -249,7 +249,7 @@ func (in *liveState) freeAgain(n *push.Notification, last store.Return) (at time
 	return at
 }
 
-// returnReasons has the cause of each Why, and a text in which KEY and DETAIL stand for the Return's.
+// returnReasons has the cause and the text of each Why. KEY and DETAIL are replaced by the Return's.
 var returnReasons = map[store.WaitReason]struct {
 	cause Cause
 	words string

@@ -2,9 +2,9 @@
 // timeline, and the accounts. Start with Inspector. It must not change anything.
 //
 // It reads records, queues, pauses, the limiter, and the snapshots of the workers. It needs no
-// worker in its process. An answer is of one instant and holds at most a page: jobs may have
-// moved since. A Cause follows from the last return of a job (see cause.go), which workers write
-// from a closed set.
+// worker in its process. An answer shows one instant and holds at most a page: jobs may have
+// moved since. A Cause follows from a job's last return (see cause.go), for which workers write a
+// reason from a closed set.
 package inspect
 
 import (
@@ -71,7 +71,7 @@ func (c *Inspector) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	return b.Pauses, nil
 }
 
-// PausesOf returns the same pauses by these workers' snapshots, without the counts.
+// PausesOf is Pauses by these workers' snapshots, without the counts.
 func (c *Inspector) PausesOf(ctx context.Context, workers []control.Snapshot) ([]pause.Pause, error) {
 	shared, err := c.pauses.Read(ctx)
 	if err != nil {

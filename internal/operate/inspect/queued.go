@@ -23,7 +23,7 @@ type Queued struct {
 	Category    string `json:"category,omitempty"`
 	CollapseKey string `json:"collapse_key,omitempty"`
 	// For is the cause of the wait. Until is when the job returns or, for a limit, its slot; zero
-	// for none.
+	// without such a time.
 	For   Cause     `json:"for"`
 	Until time.Time `json:"until,omitzero"`
 	// Scope and Rule name the limit that deferred it.
@@ -32,12 +32,12 @@ type Queued struct {
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at,omitzero"` // zero if the job is unreadable
 
-	// pausedBy are the indexes of pauses that match it, if it waits for a provider or an operator's
-	// pause.
+	// pausedBy are the indexes of the pauses that match the notification, if it waits for a provider
+	// or an operator's pause.
 	pausedBy []int
 }
 
-// Ref returns its reference: only the ID if the job is unreadable.
+// Ref returns the notification's reference: only the ID if the job is unreadable.
 func (q Queued) Ref() push.Ref { return push.Ref{ID: q.ID, App: q.App, User: q.User} }
 
 // A Selection selects notifications. An empty field matches any; the zero value selects all.
@@ -47,7 +47,7 @@ type Selection struct {
 	For Cause
 	// Apps are the visible apps; nil for all.
 	Apps []string
-	// Mutable excludes notifications that pass a mute, unless the mute is of everything.
+	// Mutable selects only notifications that a mute without All ends.
 	Mutable bool
 }
 
@@ -83,8 +83,8 @@ type Page struct {
 // ErrCausesUnread is the error for a list with CausesUnread.
 var ErrCausesUnread = errors.New("the workers' snapshots or the pauses cannot be read: causes are from the jobs alone")
 
-// Queued returns the selected ones of the next few hundred jobs, in no order, perhaps none, and
-// the cursor for the next call; "" is both the beginning and the end. A job that moves meanwhile
+// Queued reads the next few hundred jobs. It returns the selected jobs, in no order, perhaps none,
+// and the cursor for the next call; "" is both the beginning and the end. A job that moves meanwhile
 // may be missed or returned twice.
 func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Page, error) {
 	at, position, err := readSpot(cursor)
@@ -172,7 +172,7 @@ func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.S
 	now := time.Now()
 	var list []Queued
 	seen := map[string]*returnedJob{} // jobs that a provider or a pause may block
-	var parted []string               // their records may have outcomes for a platform
+	var parted []string               // jobs whose records may have outcomes for a platform
 	for _, job := range jobs {
 		q := Queued{ID: job.ID, Until: job.Due, Queue: at.Queue}
 		var n *push.Notification

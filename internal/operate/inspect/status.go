@@ -62,7 +62,7 @@ func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	at := waitInput{now: time.Now(), record: record, job: job}
 	if job != nil {
 		s.Job = job.State.Asynq()
-		if decoded, err := push.Decode(job.Payload); err == nil { // on an error a worker will set it aside
+		if decoded, err := push.Decode(job.Payload); err == nil { // on an error a worker will set the job aside
 			at.n, s.Notification = decoded.Notification, decoded.Notification
 			record.App, record.User, record.Category = at.n.App, at.n.User, at.n.Category
 			if len(record.Outcomes) == 0 {
@@ -89,7 +89,7 @@ func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	return s, nil
 }
 
-// lookup returns a notification's record, and its job; nil for none or after the end.
+// lookup returns a notification's record, and its job; nil without a job or after the end.
 func (c *Inspector) lookup(ctx context.Context, ref push.Ref) (*store.Record, *store.Place, error) {
 	record, at, err := c.records.Lookup(ctx, ref)
 	if err != nil || record.State.Ended() {
@@ -100,13 +100,13 @@ func (c *Inspector) lookup(ctx context.Context, ref push.Ref) (*store.Record, *s
 		return nil, nil, err
 	}
 	if job == nil {
-		record, err = at.Lookup(ctx, ref.ID) // it may just have ended
+		record, err = at.Lookup(ctx, ref.ID) // the notification may just have ended
 	}
 	return record, job, err
 }
 
-// slotOf returns the slot that the notification has or is about to be sent at; nil if there is
-// none or it is unknown.
+// slotOf returns the slot at which the notification waits or is about to be sent; nil if it has no
+// slot or the slot is unknown.
 func (c *Inspector) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	if c.limiter == nil {
 		return nil
@@ -131,15 +131,15 @@ func (c *Inspector) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 type waitInput struct {
 	now    time.Time
 	record *store.Record
-	job    *store.Place       // nil for none
+	job    *store.Place       // nil without a job
 	n      *push.Notification // nil if the job is unreadable
-	slot   *Waiter            // nil for none
+	slot   *Waiter            // nil without a slot
 	unseen redisreply.Trouble // why no worker's snapshot exists
 	liveState
 }
 
-// overdueAfter is how overdue a job must be before another cause is assumed: longer than a worker
-// takes to find it by polling, after a lost wake-up.
+// overdueAfter is how overdue a job must be before a different cause is assumed: longer than a
+// worker takes to find the job by polling, after a lost wake-up.
 const overdueAfter = 2 * time.Second
 
 // waits returns the cause of the wait. A future instant of a limit or the producer comes first:
@@ -182,7 +182,7 @@ func latest(a, b time.Time) time.Time {
 // due returns the earliest instant at which the notification could be sent.
 func (c *waitInput) due() time.Time { return latest(c.record.Accepted, c.record.NotBefore) }
 
-// queued returns the cause of a queued job by itself.
+// queued returns the cause of a queued job without regard to its slot.
 func (c *waitInput) queued() *Waits {
 	switch c.job.State {
 	case store.JobPending:

@@ -41,7 +41,7 @@ type TimelineScope struct {
 	Until  time.Time     `json:"until,omitzero"`
 	// Quiet are its quiet hours; nil for none.
 	Quiet *Quiet `json:"quiet,omitempty"`
-	// Muted means that its notifications end muted, unless they pass mutes.
+	// Muted means that the scope's notifications end muted, unless they pass mutes.
 	Muted bool `json:"muted,omitempty"`
 	// Admissions are the newest throttle.MaxEntries admissions, oldest first.
 	Admissions []throttle.Entry `json:"admissions"`
@@ -93,8 +93,8 @@ type Window struct {
 	Period  push.Duration `json:"period"`
 	Used    int           `json:"used"`
 	AtLeast bool          `json:"at_least,omitempty"` // Used is a lower bound
-	// Free is when this limit alone admits the next notification: Now if it does already, absent
-	// if the timeline does not reach back far enough.
+	// Free is when this limit alone admits the next notification: Now if it already admits one,
+	// absent if the timeline does not reach back far enough.
 	Free time.Time `json:"free_at,omitzero"`
 }
 
@@ -105,7 +105,7 @@ type Waiter struct {
 	// notification of a slot is unknown.
 	State push.State `json:"state,omitempty"`
 	Job   string     `json:"job,omitempty"`
-	// Critical means that it goes before others. It is set along with State.
+	// Critical means that the notification goes before others. It is set along with State.
 	Critical bool `json:"critical,omitempty"`
 }
 
@@ -113,9 +113,9 @@ type Waiter struct {
 // has up to 2,000 bookings, and a page shows fewer than TimelineStates.
 const TimelineStates = 200
 
-// Timeline returns the timeline of the app's user for the general limits and the categories.
-// Without categories it takes all with limits of their own. It makes a round trip for each scope,
-// and two for the states, or three if some notifications end meanwhile.
+// Timeline returns the timeline of the app's user for the general limits and the categories;
+// without categories, for all categories with their own limits. It makes a round trip for each
+// scope, and two for the states, or three if notifications end meanwhile.
 func (c *Inspector) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
 	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
 	if len(categories) == 0 {
@@ -165,7 +165,7 @@ func (c *Inspector) addStates(ctx context.Context, at *store.Shard, list []Waite
 			gone = append(gone, id)
 		}
 	}
-	now, err := at.Briefs(ctx, gone) // they may have ended meanwhile
+	now, err := at.Briefs(ctx, gone) // these notifications may have ended meanwhile
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (c *Inspector) addScope(ctx context.Context, t *Timeline, at map[string]int
 	return nil
 }
 
-// add adds a waiting notification once. If it waits in both its scopes, the one that names a rule
+// add adds a waiting notification once. If it waits in both its scopes, the scope that names a rule
 // counts.
 func (t *Timeline) add(w Waiter, at map[string]int) {
 	i, known := at[w.ID]

@@ -17,13 +17,13 @@ import (
 type Share struct {
 	For   Cause `json:"for"`
 	Count int64 `json:"count"`
-	// Oldest is the earliest acceptance among the sampled ones.
+	// Oldest is the earliest acceptance among the sampled notifications.
 	Oldest time.Time `json:"oldest,omitzero"`
 	// Sampled means that Count is an estimate from a random sample.
 	Sampled bool `json:"sampled,omitempty"`
 
 	count float64 // Count before rounding
-	// by is the estimate by app. Each sampled notification counts for as many as it represents.
+	// by is the estimate by app. Each sampled notification counts for the number that it represents.
 	by map[string]*Share
 }
 
@@ -62,7 +62,7 @@ type Backlog struct {
 
 // Backlog returns the waiting notifications by cause, from these snapshots, PausesOf and
 // store.ReadJobs. If fewer than 5,000 jobs exist, it reads all of them. Otherwise it counts due,
-// claimed and scheduled jobs, and samples up to 200 of each queue for the others. It also samples
+// claimed and scheduled jobs, and samples up to 200 of the other jobs of each queue. It also samples
 // due jobs while a pause is in force or a route is closed. It takes a few round trips and a few
 // steps for each job read. It omits shards without counted jobs: see store.Each.
 func (c *Inspector) Backlog(ctx context.Context, workers []control.Snapshot, pauses []pause.Pause, jobs map[int]store.Jobs) (*Backlog, error) {
@@ -108,7 +108,7 @@ func (c *Inspector) backlogNow(ctx context.Context, in *liveState) (*Backlog, er
 	return c.backlog(ctx, in, jobs)
 }
 
-// A draw is the sample of a spot.
+// A draw is a sample of the jobs of a store.Spot.
 type draw struct {
 	at      store.Spot
 	size    int64
@@ -147,9 +147,9 @@ func (c *Inspector) backlog(ctx context.Context, in *liveState, sizes map[int]st
 		draws = append(draws, all[n]...)
 	}
 	for _, d := range draws {
-		stands := max(1, float64(d.size)/float64(d.looked)) // jobs that each sampled one represents
+		stands := max(1, float64(d.size)/float64(d.looked)) // the jobs that each sampled job represents
 		if exact {
-			stands = 1 // the others have moved since the count
+			stands = 1 // the other jobs have moved since the count
 		}
 		each := stands
 		if one := in.commonCause(d.at.State); one != "" && !exact {

@@ -68,7 +68,7 @@ func Divide(o *operate.Options, n int) {
 	o.Inspect = inspect.New(o.Queue, o.Records, o.Preview.Lines.(throttle.Planner), o.Limits)
 }
 
-// TwoApps configures both apps. Each has a quota, and they share one.
+// TwoApps configures both apps. Each has its own quota, and they share a third quota.
 func TwoApps(o *operate.Options) {
 	o.Apps = operate.Apps{Own: Both, Other: Both}
 	o.Preview.Apps = []string{Other, Own}
@@ -82,8 +82,8 @@ func TwoApps(o *operate.Options) {
 }
 
 // Each app has a waiting notification for each name in Waiting, and a dead letter for each name
-// in Letters. Their IDs are the app's name, a hyphen and that name. Limited are categories with
-// an override, Paused are categories with a pause.
+// in Letters. Their IDs are the app's name, a hyphen and that name. The categories in Limited have
+// an override, and those in Paused a pause.
 var (
 	Waiting = []string{"waits", "cancelled", "with-others", "each"}
 	Letters = []string{"letter", "requeued", "requeues", "purged", "purges"}
@@ -102,7 +102,8 @@ func FillOwn(t testing.TB, o operate.Options) {
 	work(t, o, ownRoute)
 }
 
-// FillOther adds the same to the other app, and items that a token for the shop must not see.
+// FillOther adds items of all kinds to the other app, and items that a token for the shop must not
+// see.
 func FillOther(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Other)
