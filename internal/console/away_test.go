@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// While Redis hangs, every page reports it within its time limit. When Redis answers again so do
-// the pages, and the browser is still signed in.
+// While Redis hangs, every page reports so within its time limit. When Redis answers again, the
+// pages are back and the browser is still signed in.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -41,7 +41,7 @@ func TestRedisAway(t *testing.T) {
 	for _, route := range routes {
 		if route.method == http.MethodGet && route.action != nil && route.serve == nil {
 			path := filled(route.path)
-			eventually.Holds(t, path+" is shown", func() bool { // on a machine that is busy
+			eventually.Holds(t, path+" is shown", func() bool { // a busy machine may need several tries
 				pages[path], _ = ask(path)
 				return pages[path] != http.StatusServiceUnavailable
 			})
@@ -64,7 +64,7 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// While Redis is away the page of its error has the numbers that were known last.
+// While Redis is unreachable, the error page has the last known numbers.
 func TestLastKnownNumbers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -54,7 +54,7 @@ func (s *site) tab(t *testing.T, l look) *tab {
 	return newTab(t, s.browser, s.url, l, chromedp.WithNewBrowserContext())
 }
 
-// another returns a tab with the same cookies.
+// another returns a second tab with the same cookies.
 func (b *tab) another() *tab {
 	b.t.Helper()
 	return newTab(b.t, b.ctx, b.base, b.look)
@@ -106,7 +106,7 @@ func (b *tab) call(f func(ctx context.Context) error) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, chromium.Patience)
 	defer cancel()
-	if chromedp.FromContext(b.ctx).Target == nil { // the tab lives as long as the context that it starts with
+	if chromedp.FromContext(b.ctx).Target == nil { // the tab closes when the context of its first call ends
 		ctx = b.ctx
 	}
 	must(b.t, f(ctx))
@@ -148,7 +148,7 @@ func (b *tab) arrive(want int64, actions ...chromedp.Action[chromedp.Void]) {
 }
 
 // evaluate returns the value of an expression in the page. The page's policy does not apply to
-// it.
+// the expression.
 func evaluate[T any](b *tab, expression string) (value T) {
 	b.t.Helper()
 	b.call(func(ctx context.Context) (err error) {
@@ -158,7 +158,7 @@ func evaluate[T any](b *tab, expression string) (value T) {
 	return value
 }
 
-// text returns the visible text of an element, "" if there is none.
+// text returns the visible text of an element; "" without such an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return evaluate[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// rowsShown is how many entries a list shows on a page, and how many can be selected there.
+	// rowsShown bounds the entries of a list on a page, which can all be selected.
 	rowsShown = 50
 	// countMost bounds the entries that a page counts, and that one form acts on.
 	countMost = 20_000
@@ -64,15 +64,16 @@ func selectedOf(form url.Values) ([]push.Ref, error) {
 	return refs, nil
 }
 
-// A bulkAction is an action of a form on the selected entries, or on all that match.
+// A bulkAction is an action of a form on the selected entries, or on all that match the filter.
 type bulkAction struct {
 	title, button, done string
 	filter              []field
 	back                string
 	all                 bool
 	sentence            func(n int) string // describes the action on n entries
-	changed             string             // advice if their number changes; "" for none
-	// find returns all that match, the cursor of the rest, and the shards that did not answer.
+	changed             string             // advice if the number of entries changes; "" for none
+	// find returns the entries that match, the cursor of the rest, and the shards that did not
+	// answer.
 	find func() (refs []push.Ref, next string, unread []int, err error)
 	each func(ctx context.Context, refs []push.Ref) []error
 }
@@ -140,7 +141,7 @@ func address(path string, query ...field) string {
 	return at.String()
 }
 
-// one returns the value of a parameter that may be given once, with at most so many bytes.
+// one returns the value of a parameter that may be given once; most bounds its bytes.
 func one(values url.Values, name string, most int) (string, error) {
 	all := values[name]
 	if len(all) == 0 {

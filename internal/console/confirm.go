@@ -10,9 +10,9 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// A confirmation is the data of confirm.html. It is shown before an action that cannot be undone,
-// or that concerns many. Its form posts the same fields to the same address, so that the action
-// is the one shown.
+// A confirmation is the data of confirm.html. It is shown before an action that cannot be undone
+// or that concerns many entries. Its form posts the same fields to the same address, so that the
+// shown action runs.
 type confirmation struct {
 	// Sentences describe the action and how many entries it concerns.
 	Sentences []string
@@ -28,7 +28,8 @@ type confirmation struct {
 	Button string
 	Back   string
 
-	// Changed says that the visitor confirmed something else, and nothing was done.
+	// Changed means that the confirmed action or number has changed since, and nothing was
+	// done.
 	Changed bool
 }
 
@@ -49,8 +50,8 @@ func texts(of ...string) (all []fact) {
 	return all
 }
 
-// actWithin bounds a confirmed action. A cancelled notification gives up its slot, and others are
-// woken for it.
+// actWithin bounds a confirmed action. A cancelled notification releases its slot, and the
+// notifications that move up are woken.
 const actWithin = 8 * time.Second
 
 // confirmFields are the fields that each confirmed form has besides its own.
@@ -59,7 +60,7 @@ var confirmFields = []string{"confirmed", "expect"}
 // confirmed reports whether the visitor has seen the action's description.
 func (v *visit) confirmed() bool { return v.form.Get("confirmed") == "yes" }
 
-// expects reports whether the visitor has confirmed the action on n entries or more: some may
+// expects reports whether the visitor has confirmed the action on n entries or more: entries may
 // have ended since. Otherwise the caller must ask again, and do nothing.
 func (v *visit) expects(n int) bool {
 	seen, err := strconv.Atoi(v.form.Get("expect"))

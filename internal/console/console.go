@@ -36,7 +36,7 @@ type Options struct {
 	Service  *operate.Service
 	Sessions Sessions
 	Meter    meter.Meter // counts sign-ins
-	// Version is the program's, for the foot of pages; "" omits it.
+	// Version is the program's version, for the foot of pages; "" omits it.
 	Version string
 	Log     *slog.Logger // nil for slog.Default
 }
@@ -56,12 +56,13 @@ type Console struct {
 
 const (
 	// Fresh and Within are the values of operate.Options for a console's service. Within is below
-	// a second, so that a page reports an unreachable Redis within one.
+	// a second, so that a page reports an unreachable Redis within a second.
 	Fresh  = 1800 * time.Millisecond
 	Within = 900 * time.Millisecond
 )
 
-// requestShare divides http.max_requests: the console answers that part at once, at least one.
+// requestShare divides http.max_requests: the quotient, at least 1, bounds the console's requests
+// at once.
 const requestShare = 4
 
 // New returns a console.
@@ -108,7 +109,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case nil:
 		case http.ErrAbortHandler:
 			panic(cause)
-		default: // its text is not logged: it may hold anything
+		default: // the panic's text may hold secrets: it is not logged
 			c.repeats.Write(r.Context(), c.log, slog.LevelError, "a page panicked", nil, slog.String("stack", string(debug.Stack())))
 			c.fail(w, c.anonymous(r), errPanicked)
 		}
@@ -125,7 +126,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // tidy reports whether an escaped path is clean and at most maxPath bytes long. The mux would
-// redirect to an unclean one.
+// redirect an unclean path.
 func tidy(escaped string) bool {
 	clean := path.Clean(escaped)
 	return len(escaped) <= maxPath && (clean == escaped || clean+"/" == escaped)

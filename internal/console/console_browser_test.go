@@ -38,7 +38,7 @@ func TestConsole(t *testing.T) {
 // signIn signs in with the token, and arrives at the page.
 func (b *tab) signIn(token, path string) {
 	b.t.Helper()
-	b.open(http.StatusOK, path) // which leads to the form first
+	b.open(http.StatusOK, path) // redirects to the sign-in form
 	b.judge("signin")
 	m := mouse{b}
 	m.fill("Token", token)
@@ -144,7 +144,7 @@ func (b *tab) picture(file string, take chromedp.Action[[]byte]) {
 	})
 }
 
-// An open page updates itself while its reader does not use it, and shows whether it does.
+// An open page updates itself while its reader does not use it, and shows whether it is updated.
 func (s *site) testLive(t *testing.T) {
 	t.Parallel()
 	b := s.tab(t, look{width: 1440, scripted: true})
@@ -158,12 +158,12 @@ func (s *site) testLive(t *testing.T) {
 	b.later()
 	b.do(chromedp.Click(chromedp.CSS("#freeze")))
 	b.until("#state", "Frozen")
-	b.open(http.StatusOK, Path) // and stays so
+	b.open(http.StatusOK, Path) // the next page is not updated either
 	b.until("#state", "Frozen")
 	b.do(chromedp.Click(chromedp.CSS("#freeze")))
 	b.later()
 
-	// another tab signs out
+	// a second tab signs out
 	b.expect(http.StatusUnauthorized, Path)
 	other := b.another()
 	other.open(http.StatusOK, Path)

@@ -38,12 +38,12 @@ var corpus = map[string]string{
 	"blank":         "   ",
 }
 
-// unseen reports whether a rune is invisible, or changes the display of others.
+// unseen reports whether a rune is invisible, or changes the display of other runes.
 func unseen(r rune) bool {
 	return r != '\n' && r != '\t' && r != '\u200d' && r != '\u200c' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// TestHostileNames sets every text that a producer, a provider or an operator chooses to one of
+// TestHostileNames sets every text that a producer, a provider or an operator chooses to a text of
 // the corpus. It checks each page, its links and the answers to its forms, as an operator and as
 // a viewer.
 func TestHostileNames(t *testing.T) {
@@ -110,7 +110,7 @@ func fill(v reflect.Value, text string, depth int) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.String:
-		if v.Type() == reflect.TypeFor[string]() { // the others are closed sets
+		if v.Type() == reflect.TypeFor[string]() { // other types of text are closed sets
 			v.SetString(text)
 		}
 	}
@@ -123,11 +123,11 @@ func filledWith[T any](text string) T {
 	return v
 }
 
-// writeText writes the text into Redis wherever it can be, bypassing validation.
+// writeText writes the text into all data in Redis that can hold it, bypassing validation.
 func (r *rig) writeText(text string) {
 	r.t.Helper()
 	ctx, o := r.t.Context(), r.setting
-	for i, app := range []string{"shop", text} { // what producers choose, where that is taken
+	for i, app := range []string{"shop", text} { // texts that producers choose
 		n := toUser(fmt.Sprintf("waits-%d", i), text, text)
 		n.App, n.Title, n.Body, n.Thread, n.Channel, n.Sound = app, text, text, text, text, text
 		if len(text) <= 64 {
@@ -146,11 +146,11 @@ func (r *rig) writeText(text string) {
 	if id := strings.TrimSpace(text); push.ValidID(id) {
 		r.visitLimits(toUser(id, "ada", "news"), toUser(strings.TrimSpace(id[1:]), "ada", "news"))
 	}
-	for i := range 4 { // a timeline, whatever its names
+	for i := range 4 { // a timeline accepts any name
 		_, err := r.limiter.Acquire(ctx, throttle.Request{App: "shop", User: text, ID: strings.ToValidUTF8(fmt.Sprintf("%d%.100s", i, text), "?"), Category: text, Scopes: o.Work.Limits.Scopes("shop", text, text), Horizon: 100 * time.Hour})
 		must(r.t, err)
 	}
-	word := strings.Map(func(r rune) rune { // as of a token, or of a provider
+	word := strings.Map(func(r rune) rune { // a word of a token, or of a provider
 		if r <= ' ' || r > '~' {
 			return '_'
 		}
@@ -173,7 +173,7 @@ func (r *rig) writeText(text string) {
 
 	pauses := pause.NewStore(r.client, "")
 	for _, p := range []pause.Pause{{App: text, Category: text, By: text, Reason: text}, {App: "shop", By: text, Reason: text}, {By: "ada", Reason: text}} {
-		_ = pauses.Begin(ctx, &p) // which takes no control characters
+		_ = pauses.Begin(ctx, &p) // fails for control characters
 	}
 	provider := filledWith[pause.Pause](text)
 	provider.Kind, provider.App, provider.Platform, provider.Until = pause.Provider, "shop", push.APNs, time.Now().Add(time.Hour)
@@ -183,7 +183,7 @@ func (r *rig) writeText(text string) {
 	rate := throttle.Policy{Rates: []throttle.Rate{{Count: 3, Period: time.Hour}}}
 	for _, level := range []limits.Level{{App: text}, {User: text}, {App: "shop", User: text}, {Category: text}, {App: text, User: text, Category: text}, {User: "ada"}, {Quota: "quota/" + text}} {
 		override := limits.Override{Level: level, Policy: rate, By: text}
-		if o.Work.Overrides.Set(ctx, override) == nil { // which takes no control characters
+		if o.Work.Overrides.Set(ctx, override) == nil { // fails for control characters
 			_ = o.Work.Overrides.Set(ctx, override)
 			_, _ = o.Work.Overrides.Unset(ctx, limits.Level{User: "ada"}, text)
 		}

@@ -31,8 +31,8 @@ type crawl struct {
 // mostLinks bounds the links followed.
 const mostLinks = 100
 
-// all checks each page with the name in each place, follows the links, and posts each form with
-// the name.
+// all checks each page with the name in each parameter, follows the links, and posts each form
+// with the name.
 func (c *crawl) all() {
 	for _, r := range routes {
 		if r.handle == nil || r.action == nil {
@@ -90,13 +90,13 @@ func (c *crawl) fault(what, format string, args ...any) {
 func (c *crawl) look(method, at string, form url.Values) {
 	c.t.Helper()
 	to, err := url.Parse(at)
-	if err != nil || c.seen[method+at] { // a browser would not send it either
+	if err != nil || c.seen[method+at] { // a browser would not send an invalid address either
 		return
 	}
 	c.seen[method+at] = true
 	req := httptest.NewRequest(method, to.String(), strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	browser := *c.rig // whose cookie stays
+	browser := *c.rig // a copy, so that the rig keeps its cookie
 	answer := browser.send(req)
 	what := strings.ReplaceAll(fmt.Sprintf("%s %s %.200s", c.who, method, to), "%", "%%")
 	c.at = strings.TrimPrefix(req.Pattern, method+" ")

@@ -108,7 +108,7 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	}
 	switch {
 	case v.Method != http.MethodPost || f.Status < http.StatusInternalServerError || v.URL.Path == signInPath:
-	case errors.Is(err, errBusy) || v.form == nil && !errors.Is(err, errPanicked): // it was not begun
+	case errors.Is(err, errBusy) || v.form == nil && !errors.Is(err, errPanicked): // the action was not begun
 		view.Done = "Nothing was changed."
 	default:
 		view.Done = "Whether it was done is not known: look before you do it again."
@@ -152,7 +152,8 @@ func passes(v *visit, f *problems.Problem) bool {
 	return v.Method == http.MethodGet && f.Status >= http.StatusInternalServerError
 }
 
-// An owner is a user with the requested ID, and the address of that entry's page.
+// An owner is a user with the requested ID, and the address of the page about the user's notification
+// or dead letter.
 type owner struct{ App, User, To string }
 
 // ownersAt lists the users that have the ID in a page's path. Unreadable entries have no owner
@@ -171,7 +172,7 @@ type faultView struct {
 	Detail string
 	Tone   words.Tone
 	Away   bool // Redis does not answer
-	// Last is the last known state; empty for none.
+	// Last is the last known state; empty if none is known.
 	Last   words.Sentence
 	Owners []owner
 	Done   string // whether the form's action was done; "" for a page, and if Detail says it

@@ -41,7 +41,7 @@ func (m mouse) fill(label, text string) {
 	m.has(fillable(label), label)
 	m.do(chromedp.Click(chromedp.JSPath(fillable(label))))
 	evaluate[bool](m.tab, fillable(label)+".select() === undefined")
-	m.do(chromedp.KeyEvent(text)) // it replaces the selection
+	m.do(chromedp.KeyEvent(text)) // the text replaces the selection
 }
 
 // keys uses only a keyboard.

@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 )
 
-// foreignValues has values of each parameter that refer to another app. {x} becomes "secret", which
-// exists, or "nobody", which does not.
+// foreignValues maps each parameter to values that refer to another app. {x} becomes "secret", an
+// app that exists, or "nobody", an app that does not.
 var foreignValues = map[string][]string{
 	"id":  {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"},
 	"ref": {"id={x}-app-waits", "id={x}-app-letter", "id={x}-malformed", "app={x}-app&id={x}-app-each&user={x}-app-user"},
@@ -26,14 +26,14 @@ var foreignValues = map[string][]string{
 	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "of": {"{x}-app/fcm"},
 }
 
-// otherFields are valid values for a form's other fields, so that the request gets as far as
-// possible.
+// otherFields are valid values for a form's other fields, so that the request passes as many checks
+// as possible.
 var otherFields = map[string]string{
 	"rates": "5/1m", "reason": "r", "do": "purge", "confirmed": "yes", "expect": "1", "all": "yes", "for": "1h",
 }
 
-// combinations returns no value, each value of each name alone, and all values together: each
-// without and with the others.
+// combinations returns no value, each value of each name alone, and one value of each name together:
+// each of these without and with the other fields.
 func combinations(names []string, others map[string]string) []url.Values {
 	sets, whole := []url.Values{{}}, url.Values{}
 	for _, name := range names {
@@ -125,7 +125,7 @@ func TestPagesHideOtherApps(t *testing.T) {
 			}
 		}
 	}
-	// the pages of its own
+	// the pages of the token's own app
 	shown := map[string]string{}
 	look := func(address, _ string) {
 		address = strings.ReplaceAll(address, "%7Bx%7D-app", operatetest.Own)
@@ -157,7 +157,7 @@ func TestPagesHideOtherApps(t *testing.T) {
 	each(http.MethodGet, func(address, form string) { try(http.MethodGet, address, form) })
 	before := operatetest.Kept(t, r.client)
 	each(http.MethodPost, func(address, form string) {
-		if strings.Contains(address+form, "%7Bx%7D") { // the others concern its own app
+		if strings.Contains(address+form, "%7Bx%7D") { // any other form concerns the token's own app
 			try(http.MethodPost, address, form)
 		}
 	})

@@ -17,8 +17,8 @@ const rowsOfActions = 100
 // An actionsView is the data of actions.html.
 type actionsView struct {
 	Rows []actionRow
-	Next string // the address of the older ones; "" for none
-	// Before says that another page has newer actions.
+	Next string // the address of the older actions; "" without any
+	// Before means that a previous page has newer actions.
 	Before bool
 }
 

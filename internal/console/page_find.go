@@ -21,7 +21,7 @@ const (
 // A findView is the data of find.html.
 type findView struct {
 	Query string
-	// Apps are the apps with a user of that name.
+	// Apps are the apps that know a user of that name.
 	Apps []string
 	// Others are the other apps; the user may be new there.
 	Others []string

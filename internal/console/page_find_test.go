@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An ID leads to its page, and a user to the user's page. If several apps know the user the
-// page offers a choice; if none does it reports that.
+// An ID leads to its page, and a user to the user's page. If several apps know the user, the page
+// offers a choice; if no app does, it says so.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })

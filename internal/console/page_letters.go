@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// lettersMost is how many dead letters a page reads, in steps of lettersStep.
+	// lettersMost bounds the dead letters that a page reads, in steps of lettersStep.
 	lettersMost = 5000
 	lettersStep = 100
 	// longestID is the longest ID, in bytes, of a letter with a page of its own. A malformed job
@@ -64,7 +64,7 @@ type letterSum struct {
 type letterRow struct {
 	*store.Letter
 	Platforms string
-	// Known says that the letter has a page.
+	// Known means that the letter has a page.
 	Known bool
 }
 
@@ -214,8 +214,8 @@ type letterView struct {
 	Payload payload
 	// Means and Do explain the reason; "" if it has no explanation.
 	Means, Do string
-	// Here is the address of the letter's page, and History that of its notification; "" for
-	// none.
+	// Here is the address of the letter's page, and History that of its notification; "" without
+	// a page.
 	Here, History string
 }
 
@@ -252,7 +252,7 @@ func viewOfLetter(l *store.Letter) letterView {
 	return v
 }
 
-// A letterAct is an action on dead letters: on one, and on several.
+// A letterAct is an action on one dead letter or on several.
 type letterAct struct {
 	done             string
 	button, sentence string
@@ -267,7 +267,7 @@ var letterActs = map[string]letterAct{
 		(*operate.Operator).Purge, (*operate.Operator).PurgeEach},
 }
 
-// actOf returns the form's action, and whether it concerns all letters that match.
+// actOf returns the form's action, and whether it concerns all letters that match the filter.
 func actOf(v *visit) (act letterAct, all bool, err error) {
 	name, all := strings.CutSuffix(v.form.Get("do"), "-all")
 	act, known := letterActs[name]
@@ -277,8 +277,8 @@ func actOf(v *visit) (act letterAct, all bool, err error) {
 	return act, all, nil
 }
 
-// actOnLetters requeues or purges the selected letters, or all that match, once their number is
-// confirmed.
+// actOnLetters requeues or purges the selected letters, or all letters that match, once their
+// number is confirmed.
 func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	s, filter, err := letterSelected(v, v.form)
 	if err != nil {

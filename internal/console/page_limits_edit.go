@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// levelFields name the level that a form or an address is about, and overrideFields are those
-// that formOf reads.
+// levelFields name the level of a form or an address. overrideFields are the fields that formOf
+// reads.
 var (
 	levelFields    = []string{"app", "user", "category", "quota"}
 	overrideFields = []string{"min_gap", "rates", "quiet_hours", "exempt", "all", "for", "until", "over"}
@@ -39,18 +39,18 @@ type editView struct {
 	// General and Own are the policies in force; Own is the category's, nil for none.
 	General inForceView
 	Own     *inForceView
-	// There is the override of exactly this level; nil for none.
+	// There is the override of exactly this level; nil without one.
 	There *overrideRow
 	Form  limitForm
 	Mute  muteView
 	// Faults are the form's errors, by field.
 	Faults map[string][]string
-	// Overtaken says that the override has changed since the form was made.
+	// Overtaken means that the override has changed since the form was made.
 	Overtaken bool
 	// Preview is the preview; nil if none was requested.
 	Preview *operate.Preview
 	Says    []string // the preview in sentences
-	// Now is the policy in force there, and Then the one that the form would set.
+	// Now is the policy in force at the level, and Then the policy that the form would set.
 	Now, Then inForceView
 	Moves     []operate.Move
 	More      int64 // moves that are not listed
@@ -109,8 +109,8 @@ func formOf(values url.Values) limitForm {
 func (f limitForm) RatesField() string { return strings.Join(f.Rates, " ") }
 func (f limitForm) QuietField() string { return strings.Join(f.Quiet, "; ") }
 
-// UntilField is Until in the format of a browser's datetime field, in UTC; "" if it is no valid
-// instant.
+// UntilField returns Until in the format of a browser's datetime field, in UTC; "" if Until is no
+// valid instant.
 func (f limitForm) UntilField() string {
 	at, wrong := operate.Ending("", f.Until, time.Time{})
 	if at.IsZero() || wrong != nil {
@@ -241,13 +241,13 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	}
 	view.Says = words.Preview(view.Preview)
 	view.Now, view.Then = inForceOf(view.Preview.Before, view.Level), inForceOf(view.Preview.After, view.Level)
-	view.Then.Source = "" // it is this form
+	view.Then.Source = "" // the source is this form
 	view.Moves = view.Preview.Moves[:min(len(view.Preview.Moves), mostMoves)]
 	view.More = int64(len(view.Preview.Moves) - len(view.Moves))
 	return view.page(http.StatusOK), nil
 }
 
-// refused returns the page with the form's problems, or the error if it is none of the form's.
+// refused returns the page with the form's problems, or the error if it is not about the form.
 func (view *editView) refused(err error) (page, error) {
 	if view.Faults = wrongWith(err); len(view.Faults) > 0 {
 		return view.page(http.StatusBadRequest), nil

@@ -14,7 +14,7 @@ import (
 // A limitsLogView is the data of limits-log.html.
 type limitsLogView struct {
 	Changes []changeRow
-	Next    string // the address of the older ones; "" for none
+	Next    string // the address of the older changes; "" without any
 }
 
 // A changeRow is a change of an override.
@@ -22,7 +22,7 @@ type changeRow struct {
 	limits.Change
 	Before, After words.Sentence
 	Edit          string
-	// Undo says that it can be undone: the page has no newer change of the same level.
+	// Undo means that the change can be undone: the page has no newer change of the same level.
 	Undo bool
 }
 
@@ -56,7 +56,7 @@ func viewOfChanges(changes []limits.Change, now time.Time) limitsLogView {
 	return view
 }
 
-// undoChange restores the override from before a change, if nothing has changed since.
+// undoChange restores the override before a change, if the level has not changed since.
 func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {
 	version, err := strconv.ParseInt(v.form.Get("version"), 10, 64)
 	if err != nil || version < 1 {

@@ -17,7 +17,7 @@ const mutePath = limitsPath + "/mute"
 // A muteView is the part of a level's page about mutes.
 type muteView struct {
 	There []limits.EffectiveMute // the mutes that cover the whole level
-	Here  bool                   // one of them is set at exactly this level
+	Here  bool                   // one of these mutes is set at exactly this level
 	Form  limitForm
 }
 

@@ -212,8 +212,8 @@ func TestUndoLimits(t *testing.T) {
 	contains(t, operator.get(http.StatusOK, limitsLogPath+"?before=2"), `aria-label="Undo change 1"`)
 }
 
-// Names that are not configured have no editable limits, unless an override remains that can be
-// removed.
+// A name that is not configured has no editable limits, unless it still has an override, which can
+// be removed.
 func TestUnknownLevelHasNoLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

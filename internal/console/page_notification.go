@@ -23,21 +23,21 @@ type notificationView struct {
 	Tone   words.Tone
 	Until  time.Time
 	Steps  []step
-	// Position is its position in its user's queue for the limits; nil for none.
+	// Position is the notification's position in its user's queue for the limits; nil without one.
 	Position *queuePosition
-	// Keeping are the pauses that apply to it, or to some of its targets.
+	// Keeping are the pauses that hold the notification, or some of its targets.
 	Keeping []words.Sentence
 	Targets []targetView
-	// Payload is its content; nil if the content is not stored any more.
+	// Payload is the notification's content; nil if it is not stored any more.
 	Payload *payload
-	// Here is the address of its page, and Letter that of its dead letter; "" for none.
+	// Here is the address of this page, and Letter that of the dead letter; "" without one.
 	Here, Letter string
 }
 
 // A step is a part of a notification's history.
 type step struct {
 	Name string
-	At   time.Time // zero if it has no instant of its own
+	At   time.Time // zero if the step has no instant
 	Text string    // "" for nothing more
 	Tone words.Tone
 	// Until is an instant shown after the text; zero for none.
@@ -48,7 +48,7 @@ type step struct {
 type queuePosition struct {
 	Number int64
 	Of     string
-	// After is the ID of the notification before it; "" for the first.
+	// After is the ID of the notification at the previous position; "" for the first position.
 	After string
 }
 
@@ -114,7 +114,7 @@ func historyOf(s *inspect.Status, now time.Time) []step {
 	}
 	if s.Deferrals > 0 {
 		off := step{Name: "Put off " + words.Counted(s.Deferrals, "time", "times")}
-		if s.Scope != "" && !s.Record.Until.IsZero() { // the record may have lost it
+		if s.Scope != "" && !s.Record.Until.IsZero() { // the record may have lost the limit
 			off.Text, off.Until = "by "+words.Limit(s.Scope, s.Rule, 0)+", until", s.Record.Until
 			if s.Deferrals > 1 {
 				off.Text = "the last time " + off.Text
@@ -168,7 +168,7 @@ func targetsOf(outcomes []store.TargetOutcome, s push.State) (all []targetView) 
 	return all
 }
 
-// positionOf returns the notification's position in its user's queue; nil for none.
+// positionOf returns the notification's position in its user's queue; nil without one.
 func positionOf(id string, line *inspect.Timeline) *queuePosition {
 	at := slices.IndexFunc(line.Bookings, func(w inspect.Waiter) bool { return w.ID == id || w.ID == throttle.AdmissionID(id) })
 	if at < 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A notification that waits for a limit shows the limit, the time and the notification before it.
-// It does not look like a failure, and shows no token.
+// The page of a notification that waits for a limit shows the limit, the time and the notification
+// before it. It does not look like a failure, and shows no token.
 func TestNotificationWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -26,8 +26,8 @@ func TestNotificationWaits(t *testing.T) {
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
 }
 
-// A failed notification looks like a failure, and shows its stored content. A delivered one has
-// no stored content.
+// A failed notification looks like a failure, and shows its stored content. A delivered notification
+// has no stored content.
 func TestNotificationEnded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -19,8 +19,8 @@ import (
 // An overviewView is the data of overview.html.
 type overviewView struct {
 	*words.Overview
-	// Some says that it covers only some apps, without the figures that concern all together.
-	// Sampled says that the waiting figures are estimates.
+	// Some means that the overview covers only some apps, without the figures of all apps
+	// together. Sampled means that the waiting figures are estimates.
 	Some, Sampled bool
 	Throughput    *throughputChart // nil if unknown, or not for this visitor
 	Late          string           // 99th percentile of the lateness of pushes delayed only by a limit
@@ -33,7 +33,7 @@ type overviewView struct {
 	Lost string
 	// More is the number of workers not shown.
 	More int64
-	// Cluster says that the servers have shards.
+	// Cluster means that the servers have shards.
 	Cluster bool
 }
 

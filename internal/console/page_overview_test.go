@@ -108,7 +108,7 @@ func TestOverviewPage(t *testing.T) {
 	r.enqueue(n)
 	r.addLetter(toUser("gone", "ada", ""), "not_json", time.Now())
 	text := ""
-	eventually.Holds(t, "all parts are read", func() bool { // a slow machine reads some too late
+	eventually.Holds(t, "all parts are read", func() bool { // a slow machine reads some parts too late
 		text = r.get(http.StatusOK, Path)
 		return !strings.Contains(text, "ot read") && strings.Contains(text, `<span class="chip ">they balance</span>`)
 	})

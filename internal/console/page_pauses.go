@@ -33,18 +33,18 @@ type pausesView struct {
 	Platforms  []push.Platform
 	Categories []string
 	Lengths    []string
-	// Everything says that the visitor may pause everything.
+	// Everything means that the visitor may pause everything.
 	Everything bool
 }
 
 type pauseRow struct {
 	pause.Pause
 	Tone  words.Tone
-	Count int64 // notifications that wait for it
+	Count int64 // notifications that wait for the pause
 	Why   string
-	// Now says that the next probe of the provider is due.
+	// Now means that the next probe of the provider is due.
 	Now bool
-	// Mine says that the visitor may end it.
+	// Mine means that the visitor may end the pause.
 	Mine bool
 }
 
@@ -62,7 +62,7 @@ func (c *Console) pausesPage(ctx context.Context, v *visit) (page, error) {
 }
 
 // viewOfPauses makes the page of the pauses in force; owns reports whether the visitor may end
-// one.
+// a pause.
 func viewOfPauses(all []pause.Pause, now time.Time, owns func(pause.Pause) bool) pausesView {
 	v := pausesView{Answer: words.SayPauses(all), Platforms: push.PlatformsAndServices(), Lengths: lengths}
 	for i := range all {
@@ -98,7 +98,7 @@ func pauseOf(v *visit) (p pause.Pause, err error) {
 	return p, nil
 }
 
-// untilOf parses the end of a pause; zero is no end.
+// untilOf parses the end of a pause; the zero time means no end.
 func untilOf(form url.Values, now time.Time) (time.Time, error) {
 	length, err1 := one(form, "for", 16)
 	until, err2 := one(form, "until", 64)
@@ -120,7 +120,7 @@ func inRFC3339(text string) string {
 	return text
 }
 
-// beginPause sets a pause, or replaces the one with the same selection, once it is confirmed.
+// beginPause sets a pause, or replaces the pause with the same selection, once it is confirmed.
 func (c *Console) beginPause(ctx context.Context, v *visit) (page, error) {
 	p, err := pauseOf(v)
 	if err != nil {

@@ -18,8 +18,8 @@ func (r *rig) inForce() []pause.Pause {
 	return all
 }
 
-// A pause is set as confirmed: selection, end and reason. The form shows how many notifications
-// match. The same selection replaces the pause, and the same form ends it.
+// A pause is set with the confirmed selection, end and reason. The form shows how many
+// notifications match. The same selection replaces the pause, and the same form ends it.
 func TestPauseAndEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -16,12 +16,12 @@ import (
 
 // A providersView is the data of providers.html.
 type providersView struct {
-	// Sentence summarizes their state.
+	// Sentence summarizes the state of the providers.
 	Sentence  words.Sentence
 	Providers []providerRow
 	// Next is the last provider shown, after which the next page begins; "" at the end.
 	Next string
-	// All says that the page lists all providers, and not one with its workers.
+	// All means that the page lists all providers, and not only one provider with its workers.
 	All    bool
 	Quotas []quotaRow
 	// More is the number of quotas not shown.
@@ -41,7 +41,7 @@ type routeRow struct {
 	Worker, State    string
 	Tone             words.Tone
 	InFlight, Queued int64
-	Share            string // its part of the shared in-flight limit; "" without such a limit
+	Share            string // the worker's part of the shared in-flight limit; "" without such a limit
 	P50, P99         string
 	Answers          []words.Tally
 }
@@ -51,14 +51,14 @@ type quotaRow struct {
 	Key   string
 	Apps  []string
 	Limit string
-	// If Overridden, By and Until are the override's.
+	// If Overridden, By and Until are the override's author and end.
 	Overridden   bool
 	By           string
 	Until        time.Time
 	Free, AtOnce int64
 	Used         string
 	Waiting      int64
-	Back         time.Time // when units are available again; zero if they are now
+	Back         time.Time // when units are available again; zero if some are available now
 	Error        string
 }
 
@@ -79,8 +79,8 @@ func (c *Console) providersPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "providers", title: "Providers", live: true, data: view}, nil
 }
 
-// viewOfProviders shows the provider of, as APP/PLATFORM, with its workers, or the providers
-// after after; "" is none.
+// viewOfProviders shows one provider with its workers if of names it, as APP/PLATFORM. If of is
+// "", it lists the providers that follow the one in after; an empty after begins the list.
 func viewOfProviders(o *operate.Overview, of, after string) providersView {
 	view := providersView{Sentence: words.SayProviders(o), All: of == ""}
 	for i := range o.Providers {
@@ -102,7 +102,8 @@ func viewOfProviders(o *operate.Overview, of, after string) providersView {
 	return view
 }
 
-// compareProvider compares a provider with another's APP/PLATFORM, in the order of the list.
+// compareProvider compares a provider with the provider other, as APP/PLATFORM, in the order of
+// the list.
 func compareProvider(p *operate.Provider, other string) int {
 	i := max(0, strings.LastIndexByte(other, '/'))
 	return cmp.Or(cmp.Compare(p.App, other[:i]), cmp.Compare("/"+string(p.Platform), other[i:]))

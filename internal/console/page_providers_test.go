@@ -67,7 +67,7 @@ var testQuotas = operate.Quotas{
 	{Key: "quota/eu", Name: "eu", Apps: []string{"kiosk"}, Quota: config.Quota{Rate: throttle.Rate{Count: 5, Period: time.Second}}},
 }
 
-// A process without credentials shows the state of the workers' providers.
+// The console of a process without credentials shows the state of the workers' providers.
 func TestProvidersPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) { o.Work.Quotas = func() (operate.Quotas, error) { return testQuotas, nil } })

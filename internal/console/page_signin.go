@@ -21,7 +21,7 @@ import (
 type signInView struct {
 	// Refused replaces the form by instructions: the token would travel unencrypted.
 	Refused bool
-	Origin  string // the configured one
+	Origin  string // http.console.origin
 	Next    string // the address to go to afterwards
 	Wrong   string // the problem with the token
 }
@@ -78,7 +78,7 @@ func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
 	if cookie.Value, err = c.sessions.begin(ctx, token); err != nil {
 		return page{}, err
 	}
-	_, _ = c.sessions.end(ctx, c.sessionID(v.Request)) // an error is harmless: the browser forgets it, and it expires
+	_, _ = c.sessions.end(ctx, c.sessionID(v.Request)) // an error is harmless: the browser forgets the session, which expires
 	cookie.MaxAge = int(sessionLife / time.Second)
 	c.log.Info("signed in", "token", token.Name, "remote", v.RemoteAddr)
 	return page{to: next, cookie: &cookie}, nil
@@ -105,8 +105,8 @@ func (c *Console) signInRefused() page {
 	return signInForm(http.StatusForbidden, signInView{Refused: true, Origin: c.origin})
 }
 
-// addressOf returns the part of a remote address that identifies a client: for IPv6 its /64
-// network, as one machine has all of it.
+// addressOf returns the part of a remote address that identifies a client: for IPv6 the /64
+// network, all of which one machine may use.
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

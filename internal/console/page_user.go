@@ -31,7 +31,7 @@ type userView struct {
 	Sentence, Others words.Sentence
 	// Next is the next waiting notification, if any.
 	Next *bookingRow
-	// Unknown says that the user has neither sent nor waiting notifications.
+	// Unknown means that the user has neither sent nor waiting notifications.
 	Unknown bool
 
 	Picture       *picture
@@ -50,13 +50,13 @@ type link struct {
 	Current   bool
 }
 
-// A limitRow is a limit in force, or the reason for the absence of one.
+// A limitRow is a limit in force, or the reason why there is none.
 type limitRow struct {
 	timeline.LimitRow
 	Category string // "" for the general limits
 	Source   limits.Source
 	Until    time.Time
-	Edit     string // the address to change it
+	Edit     string // the address to change the limit
 }
 
 // A bookingRow is a waiting notification.
@@ -66,7 +66,7 @@ type bookingRow struct {
 	In           string
 	Limit        string
 	Cause        legend
-	State        string // "" if it is not looked up
+	State        string // "" if it was not read
 	Critical     bool
 }
 
@@ -75,7 +75,7 @@ type sentRow struct {
 	ID, Category string
 	At           time.Time
 	Ago          string
-	State        push.State // "" when it is not known
+	State        push.State // "" if unknown
 	Critical     bool
 }
 
@@ -277,12 +277,12 @@ func viewOfUser(u *operate.User, q userQuery) userView {
 // critical reports whether a sent notification was critical, as far as known.
 func critical(u *operate.User, id string) bool { return u.Sent[id].Queue == push.Critical.Queue() }
 
-// firstRow returns the first row of the page at from, at most the last page of a list of so many
-// rows.
+// firstRow returns the first row of the page that contains from, or of the last page if the list
+// has fewer rows; of is the number of rows.
 func firstRow(from, of int) int { return min(from, max(0, of-1)/userRows*userRows) }
 
-// pageOf returns the rows from that row on, and the links to the pages before and after. at
-// returns the address of a page by its first row.
+// pageOf returns the page of rows that begins at from, and the links to the pages before and after.
+// at returns the address of a page by its first row.
 func pageOf[T any](all []T, from int, at func(from int) string) (shown []T, p listPages) {
 	to := min(from+userRows, len(all))
 	p = listPages{First: int64(from + 1), Last: int64(to), All: int64(len(all))}

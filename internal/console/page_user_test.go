@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// acquire asks the limiter for a notification of the app's user, without a worker.
+// acquire asks the limiter to grant a notification of the app's user, without a worker.
 func (r *rig) acquire(app, user, id, category string) {
 	r.t.Helper()
 	_, err := r.limiter.Acquire(r.t.Context(), throttle.Request{App: app, User: user, ID: id, Category: category,
@@ -25,8 +25,8 @@ func (r *rig) acquire(app, user, id, category string) {
 	must(r.t, err)
 }
 
-// sent waits until n of the user's notifications are in the past by Redis's clock. Grants may be
-// slightly ahead of it.
+// sent waits until n admissions of the user are in the past by Redis's clock. An admission may be
+// slightly ahead of that clock.
 func (r *rig) sent(app, user string, n int) {
 	r.t.Helper()
 	for r.t.Context().Err() == nil {
@@ -177,8 +177,8 @@ func TestUserWithManyBookings(t *testing.T) {
 	}
 }
 
-// stretch adds n waiting and n sent notifications to a user with waiting ones, for the category's
-// limits.
+// stretch adds n waiting and n sent notifications of the category to a user with waiting
+// notifications.
 func (r *rig) stretch(app, user, category string, n int) {
 	r.t.Helper()
 	base := "pushpace:{" + app + "/" + user + "}:"

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// searchPages is how many pages of the queue a page of the console reads: as many jobs as the
-	// overview samples.
+	// searchPages is the number of pages of the queue that a page of the console reads: as many jobs
+	// as the overview samples.
 	searchPages = 25
 	// topShown bounds the entries of each summary: causes, reasons, users.
 	topShown = 10
@@ -37,9 +37,9 @@ type waitingView struct {
 	// Answer says how many were read, and All that the sums cover everything.
 	Answer string
 	All    bool
-	// Part says that the page did not read all waiting notifications.
+	// Part means that the page did not read all waiting notifications.
 	Part bool
-	// First says that this is the first page of the list, which shows the sums.
+	// First means that this is the first page of the list, which shows the sums.
 	First         bool
 	Causes        []causeSum
 	Most, Longest []userSum
@@ -88,7 +88,7 @@ type searchResult struct {
 	// unread are the shards that did not answer; for causesUnread see inspect.Page.
 	unread       []int
 	causesUnread bool
-	// late says that the search ended because its time was over.
+	// late means that the search ended because its time was over.
 	late bool
 }
 
@@ -101,8 +101,8 @@ type searchedPage struct {
 	from   int
 }
 
-// search searches the queue for s from cursor on. It stops at enough rows, at so many pages, or
-// after within.
+// search searches the queue for s from cursor on. It stops when it has the number of rows in
+// enough, has read the number of pages in pages, or the time within is over.
 func (v *visit) search(ctx context.Context, s inspect.Selection, cursor string, enough, pages int, within time.Duration) (*searchResult, error) {
 	seen, end := map[push.Ref]bool{}, time.Now().Add(within)
 	found := &searchResult{next: cursor}
@@ -210,7 +210,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 	}
 	enough := skip + rowsShown + 1
 	if at == "" {
-		enough = math.MaxInt // for the sums
+		enough = math.MaxInt // the sums need all rows
 	}
 	found, err := v.search(ctx, s, cursor, enough, searchPages, searchTime(ctx))
 	if err != nil {
@@ -239,8 +239,8 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "waiting", title: "Waiting", data: view}, nil
 }
 
-// viewOfWaiting makes the page of the rows from that index on. total is the number of all waiting
-// notifications, -1 if unknown or not for this visitor.
+// viewOfWaiting makes the page of the rows from the index from on. total is the number of all
+// waiting notifications, -1 if unknown or not for this visitor.
 func viewOfWaiting(found *searchResult, filter []field, first bool, from int, total int64) waitingView {
 	here := address(Path+"waiting", filter...)
 	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here, Part: found.more()}
@@ -267,7 +267,8 @@ func viewOfWaiting(found *searchResult, filter []field, first bool, from int, to
 	return v
 }
 
-// coverage says how many were found, and whether these are all. total is as in viewOfWaiting.
+// coverage describes how many notifications were found, and whether these are all. total is as in
+// viewOfWaiting.
 func coverage(found *searchResult, selected bool, total int64) string {
 	does, do, n := "waits", "wait", len(found.rows)
 	if selected {
@@ -350,8 +351,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// cancelWaiting cancels the selected notifications, or all that match, once their number is
-// confirmed.
+// cancelWaiting cancels the selected notifications, or all notifications that match, once their
+// number is confirmed.
 func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	s, filter, err := waitingSelection(v, v.form)
 	if err != nil {

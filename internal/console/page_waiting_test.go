@@ -16,7 +16,7 @@ import (
 )
 
 // Waiting notifications are counted by cause and limit. The page lists the users with the most
-// and the oldest ones.
+// and with the oldest notifications.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -104,8 +104,8 @@ func TestWaitingOfAll(t *testing.T) {
 	lacks(t, text, "that were looked at")
 }
 
-// All that match are cancelled if they are no more than the number shown. If there are more,
-// nothing is done and the new number is shown.
+// All notifications that match are cancelled if they are no more than the number shown. If there
+// are more, nothing is done and the new number is shown.
 func TestCancelAllThatMatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -171,8 +171,8 @@ func TestLongestSelectionFitsForm(t *testing.T) {
 	}
 }
 
-// With many waiting notifications, a page makes a bounded number of requests to Redis and says
-// so. Nothing is cancelled that was not counted.
+// With many waiting notifications, a page makes a bounded number of requests to Redis and says that
+// it has not read all. It cancels only notifications that it has counted.
 func TestWaitingPageIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

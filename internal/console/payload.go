@@ -24,7 +24,7 @@ type payload struct {
 	More int64
 }
 
-// payloadOf returns the notification as JSON, with its numbers unchanged.
+// payloadOf returns the notification as JSON, and keeps the digits of its numbers.
 func payloadOf(n *push.Notification) payload {
 	shown := *n
 	shown.Targets = slices.Clone(n.Targets)

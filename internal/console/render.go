@@ -40,7 +40,7 @@ type frame struct {
 	Tokens bool
 	Nav    []place
 	Notice string
-	// Version is the program's; "" without a sign-in.
+	// Version is the program's version; "" without a sign-in.
 	Version string
 	Now     time.Time
 	Data    any

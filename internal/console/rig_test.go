@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for i := range routes { // a busy machine needs the rig's longer time
+	for i := range routes { // without its own bound a route gets the rig's longer time, for a busy machine
 		routes[i].within = 0
 	}
 	redistest.Parallel()
@@ -79,7 +79,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 		f(&r.setting)
 	}
 	r.producer = r.setting.Work.Producer
-	_, err := r.setting.Work.Records.All(t.Context()) // as a program does at its start: an audit is too short for it
+	_, err := r.setting.Work.Records.All(t.Context()) // as a program does at its start: an audit has too little time for it
 	must(t, err)
 	r.renew(usual)
 	return r
@@ -99,7 +99,7 @@ func (r *rig) renew(within time.Duration) {
 	r.t.Cleanup(r.console.Close)
 }
 
-// as returns another browser of the same console, signed in with the token.
+// as returns a second browser of the same console, signed in with the token.
 func (r *rig) as(token string) *rig {
 	r.t.Helper()
 	other := *r
@@ -326,7 +326,7 @@ func lacks(t *testing.T, text string, all ...string) {
 
 var parameter = regexp.MustCompile(`\{[a-z]+\}`)
 
-// filled returns the path with names for its parameters.
+// filled replaces each parameter of the path by the name none.
 func filled(path string) string {
 	return strings.ReplaceAll(parameter.ReplaceAllString(path, "none"), "{$}", "")
 }

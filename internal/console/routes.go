@@ -15,7 +15,7 @@ type route struct {
 	// action is the permission that the visitor needs; nil if everyone may make the request,
 	// signed in or not.
 	action *operate.Action
-	// query are the accepted parameters, and form the accepted fields. Others are rejected.
+	// query are the accepted parameters, and form the accepted fields. Any other is rejected.
 	query, form []string
 	// within bounds the answer's time; 0 for the console's usual.
 	within time.Duration
@@ -32,7 +32,7 @@ const (
 // refFields identify a notification if several users have its ID.
 var refFields = []string{"app", "user"}
 
-// with returns the names and some more.
+// with returns the names followed by more.
 func with(names []string, more ...string) []string { return append(slices.Clone(names), more...) }
 
 // routes are all requests that the console answers.

@@ -24,8 +24,8 @@ const (
 	// sessionLife is a session's maximum age, and sessionIdle its maximum time without use.
 	sessionLife = 12 * time.Hour
 	sessionIdle = time.Hour
-	// sessionStep is how much of sessionIdle must have passed before a request extends it, so
-	// that not every request writes.
+	// sessionStep is the part of sessionIdle that must have passed before a request extends the
+	// session, so that not every request writes.
 	sessionStep = 5 * time.Minute
 )
 
@@ -76,7 +76,7 @@ func (s Sessions) begin(ctx context.Context, token *config.Token) (string, error
 	return id, nil
 }
 
-// find returns the session, nil if there is none, and extends it.
+// find returns the session and extends it; nil if there is none.
 func (s Sessions) find(ctx context.Context, id string) (*session, error) {
 	if len(id) != idLength {
 		return nil, nil

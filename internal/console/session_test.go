@@ -33,7 +33,7 @@ func testTokens() []config.Token {
 	}
 }
 
-// withTokens requires a sign-in with one of the tokens above.
+// withTokens requires a sign-in with one of testTokens.
 func withTokens(o *setting) { o.Tokens.Set(testTokens()) }
 
 // withLog writes the console's log to log.
@@ -65,7 +65,7 @@ func TestSession(t *testing.T) {
 	leads(t, r.post(http.StatusSeeOther, signInPath, url.Values{"token": {" " + operatorToken + "\n"}, "next": {"/console/?done=signed-out"}}), "/console/?done=signed-out")
 	contains(t, r.get(http.StatusOK, Path), "ada", signOutPath)
 	leads(t, r.get(http.StatusSeeOther, signInPath+"?next=%2Fconsole%2Fpauses"), "/console/pauses")
-	elsewhere := *r // another process knows the session too
+	elsewhere := *r // a second process knows the session too
 	elsewhere.console = New(r.setting.Options)
 	elsewhere.get(http.StatusOK, Path)
 	held, err := r.client.Get(t.Context(), r.sessionKey()).Result()
@@ -132,7 +132,7 @@ func TestSessionEnds(t *testing.T) {
 	r.get(http.StatusSeeOther, Path)
 	age(0)
 	r.get(http.StatusOK, Path)
-	r.client.Del(t.Context(), key) // as it expires
+	r.client.Del(t.Context(), key) // the session expires
 	r.get(http.StatusSeeOther, Path)
 }
 
@@ -149,9 +149,9 @@ func TestSessionOfChangedToken(t *testing.T) {
 	forbidden := ada.get(http.StatusForbidden, Path)
 	contains(t, forbidden, "producer")
 	lacks(t, forbidden, "<nav")
-	ada.get(http.StatusOK, signInPath) // where it leads
+	ada.get(http.StatusOK, signInPath) // the redirect's target
 	wall.get(http.StatusSeeOther, Path)
-	set(testTokens()...) // it was a mistake
+	set(testTokens()...) // the change is reverted
 	ada.get(http.StatusOK, Path)
 	wall.get(http.StatusOK, Path)
 	r.enqueue(toUser("one", "ada", "news"))
@@ -187,8 +187,8 @@ func TestCookieAuthenticatesOnlyConsole(t *testing.T) {
 	r.do(http.StatusSeeOther, req)
 }
 
-// A cookie is Secure over TLS. There is no sign-in where a token would travel unencrypted, or to
-// another host.
+// A cookie is Secure over TLS. A sign-in is refused if the token would travel unencrypted, or to a
+// foreign host.
 func TestSignInRequiresEncryptionOrLoopback(t *testing.T) {
 	t.Parallel()
 	const origin = "https://ops.example.com"
@@ -255,7 +255,7 @@ func TestSignInRequiresEncryptionOrLoopback(t *testing.T) {
 	recorder, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, signInPath, nil)
 	req.Host = "10.0.0.1:8080"
 	newRig(t, withTokens).console.ServeHTTP(recorder, req)
-	contains(t, recorder.Body.String(), "http.console.origin") // is what to declare
+	contains(t, recorder.Body.String(), "http.console.origin") // the page names the missing key
 }
 
 // Forms sent by another origin change nothing, with any session.
@@ -326,7 +326,7 @@ func TestWrongTokens(t *testing.T) {
 		t.Error(got)
 	}
 	refused := false
-	for range 3 * attempts.AtOnce() { // a minute's, should some seconds pass
+	for range 3 * attempts.AtOnce() { // units return while seconds pass
 		if refused = r.send(sending(http.MethodPost, signInPath, "token=guess")).StatusCode == http.StatusTooManyRequests; refused {
 			break
 		}

@@ -34,7 +34,7 @@ func newSite(t *testing.T) *site {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "../../cmd/pushpace").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections) // they would outlive the test
+	t.Cleanup(http.DefaultClient.CloseIdleConnections) // idle connections would outlive the test
 	return serve(t, browser, binary, redistest.Start(t), guarded)
 }
 
@@ -79,13 +79,13 @@ func (s *site) send(t *testing.T, n int, user, category string) {
 	}
 }
 
-// received returns the pushes that the user's device has got.
+// received returns the pushes that the user's device has received.
 func (s *site) received(t *testing.T, user string) []standin.Entry {
 	t.Helper()
 	return slices.DeleteFunc(s.Ledger(t), func(e standin.Entry) bool { return e.Token != user+"-pixel" })
 }
 
-// untilReceived waits until the user's device has got n pushes.
+// untilReceived waits until the user's device has received n pushes.
 func (s *site) untilReceived(t *testing.T, user string, n int) {
 	t.Helper()
 	if !eventually.Within(chromium.Patience, func() bool { return len(s.received(t, user)) >= n }) {

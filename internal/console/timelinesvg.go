@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A picture is a user's timeline around now, in units of its own. Each scope has a band with its
+// A picture is a user's timeline around now, in units of the SVG. Each scope has a band with its
 // sent and waiting notifications, the entries that slots count from, and the limits' windows.
 type picture struct {
 	Width, Height int
@@ -26,7 +26,7 @@ type picture struct {
 	Now           int    // the x coordinate of now
 	Ticks         []tick
 	Bands         []band
-	// Left is the number of scopes without room.
+	// Left is the number of scopes for which there is no room.
 	Left int64
 }
 
@@ -95,8 +95,8 @@ type bar struct {
 }
 
 // A cause leads from the entry that a slot counts from to the slot, starting at the picture's
-// edge if the entry is beyond it. A labelled cause is a line at Y, below the marks; others are
-// arcs above them.
+// edge if the entry is beyond it. A labelled cause is a stroke at Y, below the marks; any other is
+// an arc above them.
 type cause struct {
 	Waiter   *inspect.Waiter
 	From, To int
@@ -107,12 +107,12 @@ type cause struct {
 // A limitBar is a limit's window that ends now, and the instant of the next free admission.
 type limitBar struct {
 	Y, From, To int
-	// Open says that the window begins before the picture does.
+	// Open means that the window begins before the picture does.
 	Open  bool
 	Full  bool
 	Label label
-	// Free is the x coordinate of the next free admission, 0 for now or unknown. Beyond says that
-	// it is later than the picture's end.
+	// Free is the x coordinate of the next free admission, 0 for now or unknown. Beyond means that
+	// the admission is later than the picture's end.
 	Free   int
 	Beyond bool
 }
@@ -306,8 +306,8 @@ func (a timeAxis) nights(q *inspect.Quiet, y, end int) (all []shade) {
 	return all
 }
 
-// label returns the text above the line, or before a line that is too short: no other line
-// crosses it there.
+// label returns the text above the cause's stroke, or before a stroke that is too short: no other
+// stroke crosses the text there.
 func (c cause) label(w legend) label {
 	if width := widthOf(w.String()); c.To-c.From < width && width < c.From {
 		return label{c.From - width, c.Y + 4, w}
@@ -370,8 +370,8 @@ func (a timeAxis) limit(w inspect.Window, y int) limitBar {
 	return b
 }
 
-// causeText explains a slot, as 14:03:07 = 13:03:07 order-17 + 1h. An exact sum has milliseconds
-// if seconds would not add up.
+// causeText explains a slot as a sum: 14:03:07 = 13:03:07 order-17 + 1h. It writes milliseconds if
+// the sum is exact but whole seconds would not add up.
 func causeText(w *inspect.Waiter, period time.Duration, now time.Time) legend {
 	after, slot := w.After.At, w.Slot
 	added := " + " + throttle.FormatPeriod(period)

@@ -46,7 +46,7 @@ func newTimelineUser(t *testing.T, client redis.UniversalClient, general throttl
 	return d
 }
 
-// ask asks for the next n notifications, one per interval.
+// ask asks the limiter to grant the next n notifications, one every interval.
 func (d *timelineUser) ask(t *testing.T, n int, category string, every time.Duration) {
 	for range n {
 		d.asked++
@@ -111,7 +111,7 @@ func TestPicture(t *testing.T) {
 			timeline := d.timeline(t)
 			switch name {
 			case "unlimited":
-				timeline.Scopes, timeline.Now = timeline.Scopes[:2], time.UnixMicro(d.clock.Load()).UTC() // those scopes have no clock
+				timeline.Scopes, timeline.Now = timeline.Scopes[:2], time.UnixMicro(d.clock.Load()).UTC() // scopes without limits set no Now
 			case "categories":
 				timeline.Bookings[1].Critical = true
 			}

@@ -40,7 +40,7 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 		}
 		v.who, v.as, v.spent = who, c.o.Service.As(who, req.RemoteAddr), time.Since(begun)
 		switch {
-		case who.Role == config.Producer: // the action does not matter
+		case who.Role == config.Producer: // whatever the action is
 			return v, errNoConsole
 		case !r.action.Allows(who):
 			return v, errForbidden
@@ -73,7 +73,7 @@ func (v *visit) ref() push.Ref {
 	return push.Ref{ID: v.PathValue("id"), App: v.query.Get("app"), User: v.query.Get("user")}
 }
 
-// refTo returns the address of ref below a list's.
+// refTo returns the address of ref below the address of a list.
 func refTo(list string, ref push.Ref) string {
 	return address(pathOf(list, ref.ID), field{"app", ref.App}, field{"user", ref.User})
 }
@@ -93,7 +93,7 @@ func (c *Console) authenticate(req *http.Request) (operate.Principal, error) {
 // longestName bounds the part of a name that a page repeats, in bytes.
 const longestName = 64
 
-// unknownName returns the first of the values' names that is not in names; "" if all are.
+// unknownName returns the first name of a value that is not in names; "" if all are in names.
 func unknownName(values url.Values, names []string) string {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(names, name) {

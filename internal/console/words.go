@@ -36,15 +36,15 @@ func pathOf(parts ...string) string {
 	return Path + strings.Join(parts, "/")
 }
 
-// A piece is a part of a sentence. Text that reads from right to left stands apart, so that it
+// A piece is a part of a sentence. Text that reads from right to left is marked Apart, so that it
 // does not move its neighbours, such as a number, to its other side.
 type piece struct {
 	Text  string
 	Apart bool
 }
 
-// fromRight matches text from a right-to-left letter to the last of a row of them, with the
-// characters between.
+// fromRight matches text from the first to the last of several right-to-left letters, with the
+// characters between them.
 var fromRight = regexp.MustCompile(`[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}](?:\PL*[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}])*`)
 
 // pieces splits a sentence that contains names.

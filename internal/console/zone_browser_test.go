@@ -32,7 +32,7 @@ func (s *site) testZone(t *testing.T) {
 	b.later() // updates use the zone too
 	all("UTC")
 
-	b.open(http.StatusOK, "/console/pauses") // and the next page is
+	b.open(http.StatusOK, "/console/pauses") // the next page uses the zone as well
 	all("UTC")
 	// In one step: the page may be updated until the reader has typed into a form.
 	b.run(`{

@@ -6,7 +6,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
 )
 
-// did has each action's verb, and things its object if there are several.
+// did has each action's verb, and things the noun for several objects.
 var (
 	did = map[auditlog.Action]string{
 		auditlog.SetLimit: "set a limit", auditlog.UnsetLimit: "removed an override", auditlog.UndoLimit: "undid a change of a limit", auditlog.ImportLimits: "imported overrides",

@@ -34,7 +34,7 @@ func Muted(all bool) string {
 	return "muted"
 }
 
-// Override writes an override's policy, and its end if it has one; "none" for nil.
+// Override describes an override's policy, and its end if there is one; "none" for nil.
 func Override(o *limits.Override) Sentence {
 	switch {
 	case o == nil:
@@ -45,7 +45,7 @@ func Override(o *limits.Override) Sentence {
 	return Say(Limits(o), " ", End(o.Until))
 }
 
-// End says when something ends: "until 2026-12-24T20:00:00.000Z"; nothing for never.
+// End describes an end: "until 2026-12-24T20:00:00.000Z"; nil for the zero time.
 func End(until time.Time) Sentence {
 	if until.IsZero() {
 		return nil

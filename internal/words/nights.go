@@ -9,9 +9,8 @@ import (
 // nightsShown is the number of quiet hours that Nights describes.
 const nightsShown = 2
 
-// Nights describes the policy's next quiet hours, by the clocks of limits.time_zone. For one user
-// in an app they end at the user's own instant; for others it adds by how much later they may
-// end.
+// Nights describes the policy's next quiet hours, in limits.time_zone. For one user in an app it
+// gives the user's own end; otherwise it adds how much later quiet hours may end.
 func Nights(p throttle.Policy, app, user string, now time.Time) (all []Sentence) {
 	if len(p.Quiet) == 0 {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Grouped writes a number with its thousands apart.
+// Grouped writes a number with separated thousands: 12,000.
 func Grouped[N int | int64 | uint64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -14,7 +14,7 @@ func Grouped[N int | int64 | uint64](n N) string {
 	return text
 }
 
-// Counted is a number of things, with the words for one or for several.
+// Counted writes a number with its noun: one for 1, several for any other number.
 func Counted[N int | int64](n N, one, several string) string {
 	if n == 1 {
 		return "1 " + one
@@ -22,7 +22,7 @@ func Counted[N int | int64](n N, one, several string) string {
 	return Grouped(n) + " " + several
 }
 
-// Shards writes the numbers of shards, which are sorted: 0-2, 7.
+// Shards writes sorted numbers of shards: 0-2, 7.
 func Shards(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {

@@ -15,14 +15,14 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// An Overview is how everything is, for a terminal and a browser.
+// An Overview is operate's overview in text, for a terminal and a browser.
 type Overview struct {
-	// Answer describes the workers and the number that waits, and whether an incident is known,
-	// as Tone does.
+	// Answer describes the workers, the number of waiting notifications, and whether an incident is
+	// known, which Tone shows as well.
 	Answer Sentence
 	Tone   Tone
-	// Incidents are the faults, each once, the gravest first. Held are the pauses, and providers
-	// that ask for less.
+	// Incidents are the faults, each once, the gravest first. Held are the pauses, and the
+	// providers that ask for fewer pushes.
 	Incidents, Held []Sentence
 	Figures         []Figure
 	Waits           []Wait
@@ -32,27 +32,27 @@ type Overview struct {
 	Servers         []Server
 }
 
-// A Figure is a number that is looked at first.
+// A Figure is one of the overview's main numbers.
 type Figure struct {
-	Name, Value string // the value is "" for none
-	Hint        string // why there is none; "" where that needs no word
+	Name, Value string // Value is "" if it is unknown
+	Hint        string // why Value is "", if that needs a reason
 	Tone        Tone
 }
 
-// A Wait is how many notifications wait for a cause.
+// A Wait is the number of notifications that wait for a cause.
 type Wait struct {
 	For         inspect.Cause
 	Text, Count string
-	Oldest      time.Time // the first acceptance, as far as it is known
+	Oldest      time.Time // the first known acceptance
 }
 
 // Letters are the dead letters.
 type Letters struct {
-	Text    string // how many there are; "" for none
+	Text    string // their number; "" for 0
 	Reasons []Tally
 }
 
-// A Tally is how often something was counted.
+// A Tally is a name with its count.
 type Tally struct {
 	Name  string
 	Count int64
@@ -60,7 +60,7 @@ type Tally struct {
 
 // Accounts are the results of the audit.
 type Accounts struct {
-	State              string // "" where it is not known
+	State              string // "" if it is not known
 	Tone               Tone
 	Accepted, InFlight int64
 }
@@ -74,19 +74,20 @@ type Worker struct {
 	Sent, Delivered   int64
 }
 
-// A Server is one of Redis's. Of a Cluster it has shards, replicas, and how many wait there.
+// A Server is a server of Redis. A server of a Cluster has shards, replicas, and the number of
+// notifications that wait in its shards.
 type Server struct {
 	Purpose, Address, Version string
 	State                     Sentence
 	Tone                      Tone
-	Shards, Waiting, Replicas string    // "" for what is not known
-	WaitingAt                 time.Time // zero for now
+	Shards, Waiting, Replicas string    // "" if not known
+	WaitingAt                 time.Time // when Waiting was counted; zero for now
 }
 
-// mostIncidents are listed, and as many pauses that hold back on purpose.
+// mostIncidents bounds the listed incidents, and also the listed pauses.
 const mostIncidents = 20
 
-// OfOverview puts an overview into words, with the audit where that is known.
+// OfOverview puts an overview into words, with the audit unless that is nil.
 func OfOverview(o *operate.Overview, audit *inspect.Audit) *Overview {
 	v := &Overview{Figures: figures(o), Letters: letters(&o.Letters), Accounts: OfAudit(audit)}
 	for i := range o.Workers {
@@ -116,7 +117,7 @@ func OfOverview(o *operate.Overview, audit *inspect.Audit) *Overview {
 	return v
 }
 
-// about is a number that may be an estimate.
+// about writes a number that may be an estimate.
 func about[N int | int64](n N, estimate bool) string {
 	if estimate {
 		return "about " + Grouped(n)
@@ -124,13 +125,13 @@ func about[N int | int64](n N, estimate bool) string {
 	return Grouped(n)
 }
 
-// answer describes the workers and the number that waits.
+// answer describes the workers and the number of waiting notifications.
 func answer(o *operate.Overview) Sentence {
 	workers := ""
 	switch n := len(o.Workers); {
 	case o.NotRead(operate.PartWorkers) != "":
 		workers = "it is not known which workers run, "
-	case n > 0: // else that is an incident
+	case n > 0: // a missing worker is an incident
 		workers = Counted(n, "worker runs, ", "workers run, ")
 	}
 	waits := Counted(o.Waiting, "notification waits", "notifications wait")
@@ -230,12 +231,12 @@ func incidents(o *operate.Overview, a Accounts) (wrong, held []Sentence) {
 	return wrong, held
 }
 
-// lost says what Redis has lost, and what an operator does about it.
+// lost describes a loss of data in Redis, and what an operator must do.
 func lost(l *control.Loss) Sentence {
 	return Say("Redis has lost data: ", Lost(l), ", noticed ", l.At, ". Send, pause and set again what is still needed, and confirm the loss")
 }
 
-// Lost counts what Redis has lost.
+// Lost describes the numbers of items that Redis has lost.
 func Lost(l *control.Loss) string {
 	var parts []string
 	if l.Notifications > 0 {
@@ -253,7 +254,8 @@ func Lost(l *control.Loss) string {
 	return strings.Join(parts, ", ")
 }
 
-// lyingThere says of a master of a Cluster which shards lie there, and how many wait in them.
+// lyingThere names the shards of a Cluster's master, and the number of notifications that wait in
+// them.
 func lyingThere(n redisconn.Node) Sentence {
 	if len(n.Shards) == 0 {
 		return nil
@@ -268,8 +270,8 @@ func lyingThere(n redisconn.Node) Sentence {
 	return there
 }
 
-// figures returns the first numbers. Figures of all apps together are for a principal of all
-// apps.
+// figures returns the main numbers. Only a principal of all apps gets figures of all apps
+// together.
 func figures(o *operate.Overview) []Figure {
 	figure := func(name, value string, unread ...string) Figure {
 		if cmp.Or(unread...) != "" {
@@ -336,7 +338,7 @@ func letters(l *operate.Letters) (its Letters) {
 	return its
 }
 
-// Tallies are the counts by their names, the most first.
+// Tallies returns the counts with their names, the largest first.
 func Tallies[K ~string, N int | int64](counts map[K]N) (all []Tally) {
 	for name, n := range counts {
 		all = append(all, Tally{string(name), int64(n)})
@@ -345,7 +347,7 @@ func Tallies[K ~string, N int | int64](counts map[K]N) (all []Tally) {
 	return all
 }
 
-// OfAudit says whether the accounts balance; the audit is nil where it is not known.
+// OfAudit puts an audit into words; a nil audit is unknown.
 func OfAudit(a *inspect.Audit) Accounts {
 	if a == nil {
 		return Accounts{}
@@ -386,7 +388,7 @@ func OfWorker(s *control.Snapshot, now time.Time) Worker {
 	return w
 }
 
-// OfServer puts one of Redis's servers into words.
+// OfServer puts a server of Redis into words.
 func OfServer(purpose string, n redisconn.Node) Server {
 	s := Server{Purpose: purpose, Address: n.Address, Version: n.Version, Shards: Shards(n.Shards), WaitingAt: n.WaitingAt}
 	if n.Waiting != nil {

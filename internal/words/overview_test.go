@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// said is sentences as one reads them, with instants as times of day.
+// said joins sentences, with instants as times of day.
 func said(all ...Sentence) string {
 	texts := make([]string, len(all))
 	for i, s := range all {
@@ -137,7 +137,7 @@ func TestFigures(t *testing.T) {
 	if want := "Waiting about 3,410|Dead letters not read"; got() != want {
 		t.Errorf("%s, want %s", got(), want)
 	}
-	o.Unread = append(o.Unread, operate.Unread{Part: operate.PartWaits, Problem: "time-out"}) // which Waiting is the sum of
+	o.Unread = append(o.Unread, operate.Unread{Part: operate.PartWaits, Problem: "time-out"}) // Waiting is the sum of the waits
 	if figures := OfOverview(o, nil).Figures; figures[0].Value != "not read" || figures[0].Tone != Wrong {
 		t.Errorf("%+v", figures)
 	}
@@ -159,8 +159,8 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// How a provider is, and whether that looks like a failure. A pause of a category is none of the
-// provider's.
+// The state of a provider, and whether it looks like a failure. A pause of a category is not a
+// pause of the provider.
 func TestProvider(t *testing.T) {
 	t.Parallel()
 	operators := []pause.Pause{
@@ -237,7 +237,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// An expired notification that no worker has looked at yet says so.
+// The text says that a notification has expired before a worker ends it.
 func TestWaitsOfAnExpiredNotification(t *testing.T) {
 	t.Parallel()
 	s := &inspect.Status{Record: &store.Record{State: push.Waiting, ExpiresAt: noon.Add(-15 * time.Second)}, Waits: &inspect.Waits{For: inspect.ForAttempt, Until: noon.Add(20 * time.Second)}}

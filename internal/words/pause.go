@@ -15,8 +15,8 @@ import (
 // 2026-11-24T13:29:27.000Z". A retry that is due at that instant is "next look now".
 func Pause(p *pause.Pause, now time.Time) Sentence { return pauseOf(p, now, false) }
 
-// pauseOf is Pause. Where it was counted how many notifications wait, it says of trouble with
-// none that the next push shows whether it is over.
+// pauseOf is Pause. counted means that p.Waiting is known: if no notification waits for a trouble,
+// the text says that the next push shows whether the trouble is over.
 func pauseOf(p *pause.Pause, now time.Time, counted bool) Sentence {
 	state, why := keeps(p, now, counted)
 	return Say(subject(p), ", ", state, why)
@@ -70,12 +70,13 @@ func keeps(p *pause.Pause, now time.Time, counted bool) (state string, why Sente
 	return state, why
 }
 
-// idle reports whether it is trouble that no push tries to find over: nothing waits.
+// idle reports whether the pause is a trouble that no push probes, because nothing waits for it.
 func idle(p *pause.Pause, now time.Time) bool {
 	return p.Kind == pause.Trouble && p.Waiting == 0 && !p.Until.IsZero() && !p.Until.After(now)
 }
 
-// PauseTone is how the pause looks. Trouble that nothing waits for, as was counted, may be over.
+// PauseTone returns the pause's tone. counted means that p.Waiting is known: trouble for which
+// nothing waits may be over.
 func PauseTone(p *pause.Pause, now time.Time, counted bool) Tone {
 	if p.Kind == pause.Operator || counted && idle(p, now) {
 		return Warns
@@ -83,7 +84,8 @@ func PauseTone(p *pause.Pause, now time.Time, counted bool) Tone {
 	return ReasonTone(providers.Reason(p.Reason))
 }
 
-// Because is why, in the provider's word and by its last answer, which may have the word.
+// Because returns the reason of a pause: the provider's word and its last answer. It omits the word
+// if the answer contains it.
 func Because(p *pause.Pause) string {
 	if p.Reason == "" || strings.Contains(p.Error, p.Reason) {
 		return Printable(p.Error)
@@ -94,7 +96,7 @@ func Because(p *pause.Pause) string {
 	return Printable(p.Reason) + ": " + Printable(p.Error)
 }
 
-// Pauses says how many there are of each kind.
+// SayPauses describes the number of pauses of each kind.
 func SayPauses(all []pause.Pause) string {
 	count := map[pause.Kind]int{}
 	for i := range all {

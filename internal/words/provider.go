@@ -12,26 +12,26 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A Provider is one app's way to one push service.
+// A Provider is one app's route to one push service.
 type Provider struct {
 	App, Platform string
 	Name          string // "fcm of shop"
-	// State describes the provider, and Why the begin, cause and end of the state.
+	// State describes the provider, and Why the beginning, cause and end of the state.
 	State string
 	Why   Sentence
 	Tone  Tone
-	// Pauses are the operators' of all that is for it.
+	// Pauses are the operators' pauses of everything for the provider.
 	Pauses           []Sentence
 	InFlight, Queued int64
 	P50, P99         string
 	Answers          []Tally
-	// Credential says how long the first one is valid, and CredentialEnds until when.
+	// Credential describes how long the first credential is valid, and CredentialEnds is its end.
 	Credential     string
 	CredentialEnds time.Time
 	CredentialTone Tone
 }
 
-// credentialSoon is when the end of a credential is near.
+// credentialSoon is how long before the end of a credential its tone warns.
 const credentialSoon = 14 * 24 * time.Hour
 
 // OfProvider puts a provider into words.
@@ -103,7 +103,7 @@ func closing(p *operate.Provider) *pause.Pause {
 	return c
 }
 
-// SayProviders says how they are together.
+// SayProviders describes the state of all providers together.
 func SayProviders(o *operate.Overview) Sentence {
 	if why := o.NotRead(operate.PartWorkers); why != "" {
 		return Clauses(Say("it is not known which workers run: ", Printable(why)))
@@ -129,10 +129,10 @@ func SayProviders(o *operate.Overview) Sentence {
 	return Clauses(clauses...)
 }
 
-// asksForLess are the reasons by which push services ask for less: nothing is wrong.
+// asksForLess are the reasons with which push services ask for fewer pushes: nothing is wrong.
 var asksForLess = []providers.Reason{"TooManyRequests", "TooManyProviderTokenUpdates", "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED", "throttled"}
 
-// ReasonTone is how it looks that a provider is closed for that reason.
+// ReasonTone returns the tone of a provider that is closed for that reason.
 func ReasonTone(reason providers.Reason) Tone {
 	if slices.Contains(asksForLess, reason) {
 		return Warns

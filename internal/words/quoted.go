@@ -8,7 +8,7 @@ import (
 )
 
 // Quoted returns a name for a line or a column, quoted for a shell if it needs quotes; "-" for
-// none. A name with unprintable characters has Go's quotes, because it cannot be typed.
+// an empty name. A name with unprintable characters has Go's quotes, because it cannot be typed.
 func Quoted(name string) string {
 	if name == "" {
 		return "-"

@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Explained are words that mean the same, a space between them. Means and Do are Markdown of
-// one line.
+// Explained is an explanation of words that mean the same, separated by spaces. Means and Do are
+// Markdown of one line.
 type Explained struct{ Words, Means, Do string }
 
 // A ReasonSet is a closed set of words: states, causes, outcomes or reasons. Above and Below
@@ -60,12 +60,12 @@ func (s ReasonSet) Words() (all []string) {
 
 var link = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 
-// plain is a text of Markdown without its marks.
+// plain returns a text of Markdown without its marks.
 func plain(text string) string {
 	return strings.ReplaceAll(link.ReplaceAllString(text, "$1"), "`", "")
 }
 
-// ReasonSets are the words of docs/reasons.md, which a test writes with -update.
+// ReasonSets are the words of docs/reasons.md. A test writes that page with -update.
 var ReasonSets = []ReasonSet{
 	{
 		Title: "States", Head: "State",

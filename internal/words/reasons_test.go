@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/reasons.md")
 
-// docs/reasons.md has the words of the program, and nothing else.
+// docs/reasons.md has exactly the words of the program.
 func TestReasonsPage(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/reasons.md"

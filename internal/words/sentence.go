@@ -46,8 +46,8 @@ func (s Sentence) String() string {
 	return b.String()
 }
 
-// Clauses joins sentences by semicolons into one that ends with a full stop. The first begins
-// with an ASCII letter, which becomes a capital.
+// Clauses joins sentences by semicolons into one sentence that ends with a full stop. The first
+// sentence must begin with an ASCII letter, which becomes a capital.
 func Clauses(clauses ...Sentence) (s Sentence) {
 	for i, c := range clauses {
 		if i > 0 {

@@ -33,7 +33,7 @@ func Limit(scope, rule string, period time.Duration) string {
 	return "the limit " + rule + " of category " + Printable(scope)
 }
 
-// Printable is the name as it is, or quoted where a terminal could take offence.
+// Printable returns the name, quoted if it holds a character that could disturb a terminal.
 func Printable(name string) string {
 	for _, r := range name {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
@@ -46,7 +46,7 @@ func Printable(name string) string {
 // Stamp writes an instant to the millisecond.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Took writes how long something took; "" where that is not known.
+// Took writes how long something took; "" for an unknown time.
 func Took(d time.Duration) string {
 	if d <= 0 {
 		return ""
@@ -54,7 +54,7 @@ func Took(d time.Duration) string {
 	return Span(d)
 }
 
-// Span writes a duration in two units at most.
+// Span writes a duration in at most two units.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	two := func(big time.Duration, a string, small time.Duration, b string) string {

@@ -1,14 +1,14 @@
 package words
 
-// A Tone says how something looks.
+// A Tone is the colour in which something is shown.
 type Tone int
 
 // The tones.
 const (
 	Well  Tone = iota
-	Warns      // it waits, or is held back on purpose: nobody has to act
+	Warns      // something waits, or is held on purpose: nobody has to act
 	Wrong      // somebody has to act
 )
 
-// Class is the tone's in the style of a page.
+// Class returns the tone's class in a page's style.
 func (t Tone) Class() string { return [...]string{"", "waits", "fault"}[t] }

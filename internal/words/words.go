@@ -1,5 +1,5 @@
-// Package words turns values into text for the command line and the console: each value has one
-// text. Begin with Overview and Waits.
+// Package words turns values into text for the command line and the console: each value has only
+// one text. Begin with Overview and Waits.
 package words
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// NoWorker says that none is alive.
+// NoWorker reports that no worker is alive.
 const NoWorker = "No worker runs: what waits is sent when one is started"
 
 // A Waiting describes a wait.
 type Waiting struct {
-	// For are ends of "waits for …": one, or one for each pause that keeps it.
+	// For are endings of "waits for …": one, or one for each pause that holds the notification.
 	For []Sentence
-	// Keeping are the pauses that keep it, or some of its targets, and that For does not name.
+	// Keeping are the pauses that hold the notification, or some of its targets, and are not in For.
 	Keeping []Sentence
-	// Until is when the wait ends; zero where that is not known, or For says it.
+	// Until is when the wait ends; zero if that is unknown, or For names it.
 	Until time.Time
 }
 
@@ -56,7 +56,7 @@ func WaitsFor(q inspect.Queued) string {
 	return Cause(q.For)
 }
 
-// Waitings says how many notifications wait, of which more may.
+// Waitings describes how many notifications wait; more means that there may be more than n.
 func Waitings(n int, more bool) string {
 	switch {
 	case more && n == 0:
@@ -101,10 +101,10 @@ func waits(s *inspect.Status) Sentence {
 	case inspect.ForQuota, inspect.ForAttempt, inspect.ForTimeline, inspect.ForRecovery:
 		return Say(what, reason)
 	}
-	return Say(what) // which says it all, or the limit does
+	return Say(what) // the cause or the limit suffices
 }
 
-// quietHours describes their end, by the user's clock too, and the wait after it.
+// quietHours describes the end of quiet hours, also by the user's clock, and the wait after them.
 func quietHours(w *inspect.Waits) Sentence {
 	if w.QuietUntil.IsZero() {
 		return Say(Cause(w.For))
@@ -119,7 +119,7 @@ func quietHours(w *inspect.Waits) Sentence {
 	return Say("quiet hours until ", until, ", then for ", Printable(w.Reason), " ", End(w.Until))
 }
 
-// Ended says how a notification has ended.
+// Ended describes how a notification has ended.
 func Ended(r *store.Record) string {
 	if r.State == push.Digested {
 		return "The push of " + r.Into + " tells of it"
@@ -138,7 +138,7 @@ var ends = map[push.State]string{
 	push.Muted:         "Its user, its category or both are muted",
 }
 
-// Target describes a target, its outcome, and the provider's name for it.
+// Target describes a target, its outcome, and the provider's ID of the push.
 func Target(o store.TargetOutcome) string {
 	said := Outcome(o)
 	if o.TokenEnd != "" {
@@ -189,7 +189,7 @@ func Outcome(o store.TargetOutcome) string {
 	return said + ", may have been sent (ambiguous)"
 }
 
-// Job says where asynq has a job, in other words than its own.
+// Job describes the state of a job in our words instead of asynq's.
 func Job(state string) string { return cmp.Or(jobs[state], state) }
 
 var jobs = map[string]string{"": "none", "pending": "due", "active": "in a worker", "scheduled": "for later", "retry": "put off", "put_off": "put off"}

@@ -18,7 +18,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// Quiet hours end by the user's clock, and at an instant; behind that a limit may hold.
+// Quiet hours end by the user's clock, and at an instant, after which a limit may defer.
 func TestQuietHours(t *testing.T) {
 	t.Parallel()
 	seven := time.Date(2026, time.November, 26, 7, 4, 12, 0, time.UTC)
@@ -33,7 +33,7 @@ func TestQuietHours(t *testing.T) {
 	} {
 		w.For = inspect.ForQuiet
 		got := Waits(&inspect.Status{Record: &store.Record{}, Waits: &w}, seven)
-		if got.For[0].String() != want || !got.Until.IsZero() { // each instant once
+		if got.For[0].String() != want || !got.Until.IsZero() { // each instant is shown once
 			t.Errorf("%s until %s, want %s", got.For[0], got.Until, want)
 		}
 	}

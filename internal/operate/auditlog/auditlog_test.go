@@ -27,7 +27,7 @@ func (l *Log) all(test *testing.T, cursor string, most int) (list []Entry) {
 	return list
 }
 
-// plant writes n entries with instants from at on.
+// plant writes n entries with the instant at.
 func (l *Log) plant(test *testing.T, at time.Time, n int) {
 	test.Helper()
 	_, err := l.client.Pipelined(test.Context(), func(p redis.Pipeliner) error {

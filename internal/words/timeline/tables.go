@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// listed is how many sent and how many waiting notifications Print lists.
+// listed bounds the sent and the waiting notifications that Print lists.
 const listed = 20
 
 // Print writes the timeline as tables: the limits, the sent notifications and the waiting
@@ -48,13 +48,13 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	for _, row := range rows {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // writing to memory does not fail
 	for line := range strings.Lines(aligned.String()) {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 }
 
-// limitRows says of each limit how much is used and when the next notification may go.
+// limitRows has, for each limit, how much of it is used and when the next notification may go.
 func limitRows(t *inspect.Timeline) [][]string {
 	rows := [][]string{{"LIMIT", "USED", "NEXT"}}
 	for _, s := range t.Scopes {
@@ -78,11 +78,11 @@ func limitRows(t *inspect.Timeline) [][]string {
 	return rows
 }
 
-// A LimitRow is a limit in force, or says why a scope has none.
+// A LimitRow is a limit in force, or the reason why a scope has no limit.
 type LimitRow struct {
 	Rule  string
-	Used  string // "" where nothing is counted
-	Known bool   // whether it is known when the next one may go
+	Used  string // "" if nothing is counted
+	Known bool   // whether it is known when the next notification may go
 	Free  time.Time
 }
 
@@ -111,7 +111,7 @@ func Limits(t *inspect.Timeline, s inspect.TimelineScope) (all []LimitRow) {
 	return all
 }
 
-// Used says how much of a limit is used.
+// Used describes how much of a limit is used.
 func Used(w inspect.Window) string {
 	more := ""
 	if w.AtLeast {
@@ -120,13 +120,13 @@ func Used(w inspect.Window) string {
 	return words.Grouped(w.Used) + more + " of " + words.Grouped(w.Count)
 }
 
-// A SentRow is a sent notification, with its category where that has limits of its own.
+// A SentRow is a sent notification, with its category if that has its own limits.
 type SentRow struct {
 	throttle.Entry
 	Category string
 }
 
-// Sent are the sent notifications, each once, the newest first.
+// Sent returns the sent notifications, each once, the newest first.
 func Sent(t *inspect.Timeline) (all []SentRow) {
 	at := map[throttle.Entry]int{}
 	for _, s := range t.Scopes {
@@ -155,7 +155,7 @@ func sentRows(t *inspect.Timeline) [][]string {
 	return rows
 }
 
-// In says when a notification's slot is.
+// In describes the time until a notification's slot.
 func In(t *inspect.Timeline, w *inspect.Waiter) string {
 	left := w.Slot.Sub(t.Now)
 	switch {
@@ -167,7 +167,7 @@ func In(t *inspect.Timeline, w *inspect.Waiter) string {
 	return "due"
 }
 
-// waitingRows lists the notifications that have slots, the next ones first.
+// waitingRows lists the notifications with slots, the next one first.
 func waitingRows(t *inspect.Timeline) [][]string {
 	rows := [][]string{{"SLOT", "IN", "WAITS FOR", "STATE", "ID"}}
 	for i := range t.Bookings[:min(len(t.Bookings), listed)] {
@@ -177,7 +177,7 @@ func waitingRows(t *inspect.Timeline) [][]string {
 	return rows
 }
 
-// heading is a scope's name in a table.
+// heading returns a scope's name for a table.
 func heading(scope string) string {
 	if scope == throttle.General {
 		return "general"
@@ -185,7 +185,7 @@ func heading(scope string) string {
 	return words.Printable(scope)
 }
 
-// overriding says which override sets a scope's limits; nothing for the configuration.
+// overriding names the override that sets a scope's limits; nil for the configuration.
 func overriding(s inspect.TimelineScope) []string {
 	if s.Source == "" || s.Source == limits.FromConfiguration {
 		return nil
@@ -197,7 +197,7 @@ func overriding(s inspect.TimelineScope) []string {
 	return []string{text}
 }
 
-// Unlimited says of a scope without limits that it is muted, or else why it has none.
+// Unlimited describes a scope without limits: it is muted, or the reason why it has no limits.
 func Unlimited(s inspect.TimelineScope) string {
 	switch {
 	case s.Muted:
@@ -220,7 +220,7 @@ func Rule(w inspect.Window) string {
 	return w.Rule
 }
 
-// bound names in few words the limit that a notification waits for.
+// bound names briefly the limit that a notification waits for.
 func bound(w *inspect.Waiter, period time.Duration) string {
 	rule := w.Rule
 	switch rule {

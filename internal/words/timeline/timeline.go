@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Answer says in a sentence why the user's next notification waits and until when.
+// Answer returns a sentence on why the user's next notification waits and until when.
 func Answer(t *inspect.Timeline) words.Sentence {
 	who := words.Printable(t.User)
 	if t.App != "" {
@@ -45,7 +45,7 @@ func Answer(t *inspect.Timeline) words.Sentence {
 }
 
 // ahead returns how far the newest admission is ahead of Redis's clock, 0 for less than a second.
-// Only a clock that was set back, as by a failover, leaves one there.
+// An admission is that far ahead only if the clock was set back, as by a failover.
 func ahead(t *inspect.Timeline) (most time.Duration) {
 	for _, s := range t.Scopes {
 		for _, e := range s.Admissions {
@@ -58,7 +58,7 @@ func ahead(t *inspect.Timeline) (most time.Duration) {
 	return most
 }
 
-// Next is the first that still waits, or nil.
+// Next returns the first notification that still waits, or nil.
 func Next(t *inspect.Timeline) *inspect.Waiter {
 	for i := range t.Bookings {
 		if !t.Bookings[i].State.Ended() {
@@ -68,7 +68,7 @@ func Next(t *inspect.Timeline) *inspect.Waiter {
 	return nil
 }
 
-// late is how long after its slot a notification is thought to be on its way.
+// late is how long after its slot a notification still counts as on its way.
 const late = 2 * time.Second
 
 func whyWaits(t *inspect.Timeline, next *inspect.Waiter) words.Sentence {
@@ -103,18 +103,18 @@ func why(t *inspect.Timeline, w *inspect.Waiter) string {
 	return text + " after " + words.Printable(w.After.ID)
 }
 
-// margin is the most by which a slot is later than the end of its limit: the room between two
-// slots, and the tolerance of a slot that could be earlier.
+// margin is the most by which a slot may be later than the instant at which its limit is free: the
+// distance of two slots, and the tolerance of a slot that could be earlier.
 const margin = 25 * time.Millisecond
 
-// Exact reports whether the slot is the first instant that the limit of this period allows: not
-// later, behind others, nor earlier, after a change of limits.
+// Exact reports whether the slot is the first instant that the limit of this period allows. It is
+// later behind other notifications, and earlier after a change of limits.
 func Exact(w *inspect.Waiter, period time.Duration) bool {
 	late := w.Slot.Sub(w.After.At) - period
 	return late >= 0 && late <= margin
 }
 
-// Period is that of the limit that the notification waits for; 0 when it is not known.
+// Period returns the period of the limit that the notification waits for; 0 if it is unknown.
 func Period(t *inspect.Timeline, waiter *inspect.Waiter) time.Duration {
 	for _, s := range t.Scopes {
 		if s.Scope != waiter.Scope {
@@ -129,7 +129,7 @@ func Period(t *inspect.Timeline, waiter *inspect.Waiter) time.Duration {
 	return 0
 }
 
-// latest is the scope's limit that is the last to let the next one pass.
+// latest returns the scope's limit that is the last one to admit its next notification.
 func latest(s inspect.TimelineScope) (scope string, last *inspect.Window) {
 	for i := range s.Limits {
 		if last == nil || s.Limits[i].Free.After(last.Free) {
@@ -139,7 +139,7 @@ func latest(s inspect.TimelineScope) (scope string, last *inspect.Window) {
 	return s.Scope, last
 }
 
-// Others counts the waiting notifications behind the next one.
+// Others describes the number of notifications that wait behind the next one.
 func Others(t *inspect.Timeline) words.Sentence {
 	n := len(t.Bookings)
 	if n < 2 || Next(t) == nil {
@@ -151,7 +151,7 @@ func Others(t *inspect.Timeline) words.Sentence {
 	return words.Say(strconv.Itoa(n), " have slots, the last at ", t.Bookings[n-1].Slot, ".")
 }
 
-// State says in a word or two where a notification that has a slot is.
+// State describes in a word or two where a notification with a slot is.
 func State(w *inspect.Waiter) string {
 	switch {
 	case w.State == "":

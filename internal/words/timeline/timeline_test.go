@@ -32,8 +32,8 @@ type user struct {
 	booked map[string][]time.Duration
 	// categories have their own policies.
 	categories map[string]throttle.Policy
-	job        string       // where the job of each booking is; "" for retry
-	ended      []push.State // of the bookings, whose jobs are gone
+	job        string       // the state of each booking's job; "" for retry
+	ended      []push.State // the final states of bookings without a job
 	source     limits.Source
 	until      time.Duration // from now, of the source
 	quiet      *inspect.Quiet
@@ -86,8 +86,8 @@ func (u user) timeline() *inspect.Timeline {
 	return t
 }
 
-// bound returns by ID, for each booking of the scope, the rule that frees it last after the sent
-// ones and the bookings ahead, and the start of that rule's period.
+// bound returns each booking of the scope, by ID, with the rule that frees it last, after the
+// admissions and the bookings ahead of it, and the start of that rule's period.
 func bound(t throttle.Timeline, s throttle.Scope) map[string]throttle.Booking {
 	var ahead []throttle.Entry
 	for _, a := range t.Admissions[s.Name] {
@@ -117,7 +117,7 @@ func bound(t throttle.Timeline, s throttle.Scope) map[string]throttle.Booking {
 	return rules
 }
 
-// every answers n instants, each so long after the one before.
+// every returns n offsets: the first, and each next one a gap later.
 func every(first, gap time.Duration, n int) []time.Duration {
 	offsets := make([]time.Duration, n)
 	for i := range offsets {
@@ -219,7 +219,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// However odd the names and numbers, something is printed; a mute shows also where there is no limit.
+// Print prints any names and numbers. It shows a mute even for a scope without limits.
 func TestPrintTakesOddTimelines(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\x1b[31m\u202e\n\tb"
