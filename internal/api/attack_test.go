@@ -37,7 +37,7 @@ func stalled(t *testing.T, s *Server, size, part string) {
 func patientReads(o *config.HTTP) { o.ReadTimeout = eventually.Patience }
 
 // A body that does not arrive takes no bytes of the budget, whatever length it has announced.
-func TestDeclaredBodiesTakeNothing(t *testing.T) {
+func TestUnsentBodyTakesNoBudget(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.listen(patientReads)
@@ -49,7 +49,7 @@ func TestDeclaredBodiesTakeNothing(t *testing.T) {
 
 // A token with endless bodies uses up only its own share of the bodies. Other tokens continue,
 // and requests without a body need no share.
-func TestUnfinishedRequests(t *testing.T) {
+func TestUnfinishedBodiesUseOnlyTheirTokensShare(t *testing.T) {
 	t.Parallel()
 	const most = 40
 	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxRequests = most })
@@ -67,7 +67,7 @@ func TestUnfinishedRequests(t *testing.T) {
 }
 
 // A token with large bodies uses up only its own share of the bytes, and gets the share back.
-func TestBodiesInFlightAreBounded(t *testing.T) {
+func TestBytesOfATokensBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.listen(patientReads)
@@ -106,7 +106,7 @@ func TestRequestsAreBounded(t *testing.T) {
 
 // A client that sends the whole body before it reads the answer sees that the body is too
 // large, whether or not it announced the length.
-func TestTooLargeIsAnswered(t *testing.T) {
+func TestTooLargeBodyIsAnswered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.listen(nil)
@@ -129,7 +129,7 @@ func TestTooLargeIsAnswered(t *testing.T) {
 
 // Over HTTP/2 the stream is not reset before the client has sent everything: some clients
 // take a reset for a truncated answer.
-func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
+func TestTooLargeBodyIsAnsweredOverHTTP2(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 10
 	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxBody = most })
@@ -168,7 +168,7 @@ func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
 }
 
 // Repeated failures, with a token or without, do not fill the log.
-func TestFailuresAreCounted(t *testing.T) {
+func TestRepeatedFailuresAreLoggedAsACount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const requests = 500

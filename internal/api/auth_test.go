@@ -44,7 +44,7 @@ func TestTokens(t *testing.T) {
 
 // Without tokens this machine may do everything, except pages of other origins
 // in its browsers.
-func TestWithoutTokens(t *testing.T) {
+func TestWithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *rigOptions) { o.HTTP.Tokens = nil })
 	for _, c := range []struct {

@@ -44,7 +44,7 @@ var needy = []struct{ token, method, path, body string }{
 
 // While Redis is killed, or accepts connections and never answers, every request gets 503 in
 // time. When Redis is back, it has all accepted notifications.
-func TestRedisAway(t *testing.T) {
+func TestRequestWithoutRedisGets503(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*redistest.Server, testing.TB){"killed": (*redistest.Server).Kill, "hanging": (*redistest.Server).Pause} {
 		t.Run(name, func(t *testing.T) {

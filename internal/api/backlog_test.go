@@ -18,7 +18,7 @@ import (
 const never = math.MaxInt64
 
 // While too many notifications wait or are dead letters, new ones are refused.
-func TestQueueIsBounded(t *testing.T) {
+func TestFullQueueRefusesNotifications(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 3 })
 	r.api.backlog.at.Store(never)
@@ -45,7 +45,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // The backlog is counted at most once a second, in the background. An old count refuses
 // nothing.
-func TestBacklog(t *testing.T) {
+func TestOldBacklogCountRefusesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var counted, waiting atomic.Int64
@@ -85,7 +85,7 @@ func TestBacklog(t *testing.T) {
 
 // In the steady state a POST of one notification or of a hundred makes one round trip, that
 // of an Enqueue.
-func TestRoundTrips(t *testing.T) {
+func TestPostMakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("first", "ada"))

@@ -33,7 +33,7 @@ func (r *rig) oneLine(status int, route, who string) {
 }
 
 // An invalid body is refused with a pointer to each fault. The log shows no part of it.
-func TestBadBodies(t *testing.T) {
+func TestInvalidBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const rest = `,"targets":[{"platform":"fcm","token":"` + canary + `"}]}`
@@ -77,7 +77,7 @@ func TestBadBodies(t *testing.T) {
 }
 
 // JSON in UTF-8 is accepted, with or without a byte order mark.
-func TestContentTypes(t *testing.T) {
+func TestContentTypeOtherThanJSONIsRefused(t *testing.T) {
 	t.Parallel()
 	for given, ok := range map[string]bool{
 		"application/json": true, "Application/JSON;charset=\"utf-8\"": true, "application/json ; ": true, "application/json; charset=": true, "application/json; charset=us-ascii": true,
@@ -110,7 +110,7 @@ func TestContentTypes(t *testing.T) {
 }
 
 // Unknown paths and methods are refused, and the log shows no path.
-func TestBadPaths(t *testing.T) {
+func TestUnknownPathIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, path := range []string{
@@ -143,7 +143,7 @@ func TestBadPaths(t *testing.T) {
 }
 
 // Every route refuses a parameter that is given twice, even with the same value.
-func TestDuplicateParameter(t *testing.T) {
+func TestRepeatedParameterIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	tokens := map[config.Role]string{config.Producer: producerToken, config.Viewer: viewerToken, config.Operator: operatorToken}

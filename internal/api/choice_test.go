@@ -22,7 +22,7 @@ import (
 
 // If several users have an ID, a request for it changes nothing, and its answer lists the choices
 // among the principal's apps. Parameters or the body choose.
-func TestChoiceOfAnID(t *testing.T) {
+func TestAmbiguousIDListsOwners(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	r := newRigOn(t, client, func(o *rigOptions) {

@@ -83,7 +83,7 @@ func bodiesOf(r route) []string {
 
 // A token for one app sees and changes nothing of another app on any route. Neither answers
 // nor the number of Redis commands shows whether the other app exists.
-func TestOthersAreNotTold(t *testing.T) {
+func TestAnswersHideOtherApps(t *testing.T) {
 	t.Parallel()
 	client, asked := redistest.Own(t), new(redistest.Trips)
 	client.AddHook(asked)

@@ -39,7 +39,7 @@ func withQuota(o *rigOptions) {
 const overridesPath = "/v1/overrides"
 
 // An override, or a mute, is set, shown, listed, logged and removed at each level.
-func TestOverrides(t *testing.T) {
+func TestOverrideIsSetShownAndRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)
 	for query, level := range levels {
@@ -103,7 +103,7 @@ func TestOverrides(t *testing.T) {
 
 // An invalid override is refused with a pointer to each fault, and changes nothing. The rules
 // of policies are tested in throttle/limits.
-func TestBadOverrides(t *testing.T) {
+func TestInvalidOverrideIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)
 	const put, preview, imports = "PUT " + overridesPath, "POST " + overridesPath + "/preview", "POST " + overridesPath + "/import"
@@ -151,7 +151,7 @@ func TestBadOverrides(t *testing.T) {
 }
 
 // An import sets all of its overrides, and a dry run sets nothing.
-func TestImportOverrides(t *testing.T) {
+func TestImportSetsAllOverrides(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const body = `{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"bob","mute":true},{"app":"shop","category":"news","rates":["1/1m"],"until":"2126-01-01T00:00:00Z"}]}`
@@ -168,7 +168,7 @@ func TestImportOverrides(t *testing.T) {
 }
 
 // A preview shows the effect of an override and changes nothing.
-func TestPreviewOfOverrides(t *testing.T) {
+func TestPreviewOfOverrideChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)
 	r.options.Limits.SetBase(throttle.Policy{MinGap: time.Hour}, map[string]throttle.Policy{"security": {Exempt: true}})

@@ -21,7 +21,7 @@ import (
 
 // A notification is accepted once, whatever characters its ID has. An ID that a different
 // notification has is refused.
-func TestEnqueue(t *testing.T) {
+func TestRepeatedNotificationIsAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestEnqueue(t *testing.T) {
 }
 
 // Each notification of a batch has its own result, on both paths, and the batch has a status.
-func TestBatch(t *testing.T) {
+func TestBatchHasAResultPerNotification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	bad := `{"id":"bad","app":"demo","user":"","targets":[]}`
@@ -104,7 +104,7 @@ func TestBatch(t *testing.T) {
 }
 
 // A producer is warned of an unconfigured category, if limits.unknown_category is warn.
-func TestWarnings(t *testing.T) {
+func TestUnconfiguredCategoryCausesWarning(t *testing.T) {
 	t.Parallel()
 	in := func(category, id string) string {
 		return strings.Replace(notification(id, "ada"), `"orders"`, `"`+category+`"`, 1)
@@ -130,7 +130,7 @@ func TestWarnings(t *testing.T) {
 }
 
 // The header Idempotency-Key is the ID of a notification that has none, quoted or bare.
-func TestIdempotencyKey(t *testing.T) {
+func TestIdempotencyKeyBecomesID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	post := func(want int, path, body string, keys ...string) *exchange {
@@ -207,7 +207,7 @@ func TestStatusAndCancel(t *testing.T) {
 }
 
 // A digest's carrier is cancelled only with the number of the others in its digest; a member's status names the carrier.
-func TestCancelCarrier(t *testing.T) {
+func TestCarrierIsCancelledOnlyWithDigest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	at := storetest.At(r.t, r.options.Records, "one")

@@ -224,7 +224,7 @@ func TestDocumentHasTheNotification(t *testing.T) {
 }
 
 // A target has a token, or a FID on FCM.
-func TestDocumentsTarget(t *testing.T) {
+func TestDocumentedTargetHasTokenOrFID(t *testing.T) {
 	t.Parallel()
 	doc, err := load()
 	must(t, err)
@@ -271,7 +271,7 @@ func TestDocumentHasTheProbes(t *testing.T) {
 
 // Every schema has a type, every operation a tag, and every notification an example, for
 // generators.
-func TestDocumentIsForGenerators(t *testing.T) {
+func TestDocumentSuitsGenerators(t *testing.T) {
 	t.Parallel()
 	doc, err := load()
 	must(t, err)

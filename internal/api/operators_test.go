@@ -24,7 +24,7 @@ import (
 )
 
 // A pause is begun, shown and ended, and the audit log names the operator.
-func TestPauses(t *testing.T) {
+func TestPauseIsBegunShownAndEnded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	list := func() (all []pause.Pause) {
@@ -66,7 +66,7 @@ func TestPauses(t *testing.T) {
 }
 
 // An invalid pause is refused, and nothing begins or ends.
-func TestBadPauses(t *testing.T) {
+func TestInvalidPauseIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo)
 	for _, c := range []struct{ query, body, pointer string }{
@@ -95,7 +95,7 @@ func TestBadPauses(t *testing.T) {
 }
 
 // A dead letter is shown, requeued and purged. The list has pages and filters.
-func TestDeadLetters(t *testing.T) {
+func TestDeadLetterIsShownRequeuedAndPurged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const id, all = "a/b c?", 30
@@ -145,7 +145,7 @@ func TestDeadLetters(t *testing.T) {
 
 // Inside the process an ID of a dead letter may have any length: a malformed job keeps the ID
 // that its producer gave it.
-func TestLongLetterID(t *testing.T) {
+func TestLongLetterIDIsAcceptedInProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	id := strings.Repeat("x", 3*maxPath)
@@ -162,7 +162,7 @@ func TestLongLetterID(t *testing.T) {
 }
 
 // A loss of data is in the overview until an operator of all apps confirms it, once.
-func TestConfirmLoss(t *testing.T) {
+func TestLossIsShownUntilConfirmed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	at := time.UnixMilli(time.Now().UnixMilli()).UTC()
@@ -231,7 +231,7 @@ func TestOverview(t *testing.T) {
 
 // The waiting list has filters. Several IDs are cancelled, requeued or purged in one request,
 // each with its own outcome.
-func TestSeveralAtOnce(t *testing.T) {
+func TestBulkRequestHasAnOutcomePerID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo)
 	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
@@ -282,7 +282,7 @@ func TestSeveralAtOnce(t *testing.T) {
 }
 
 // A timeline shows admissions and slots of a user, for the requested scopes.
-func TestTimeline(t *testing.T) {
+func TestTimelineShowsAdmissionsAndSlots(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo)
 	must(t, r.options.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "ö/d a", Category: "news", Mute: true}, By: "ada"}))

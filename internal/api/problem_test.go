@@ -14,7 +14,7 @@ import (
 )
 
 // An unexpected error is logged once, without its text.
-func TestUnknownError(t *testing.T) {
+func TestUnexpectedErrorIsLoggedWithoutText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	recorder := httptest.NewRecorder()
@@ -29,7 +29,7 @@ func TestUnknownError(t *testing.T) {
 }
 
 // Requeuing a dead letter fails with a retry while a worker has its last job in flight.
-func TestRequeueTooEarly(t *testing.T) {
+func TestRequeueOfJobInFlightAsksForRetry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	letter := &store.Letter{ID: "held", State: store.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}

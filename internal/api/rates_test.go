@@ -30,7 +30,7 @@ func batchOf(from, n int) string {
 
 // All processes together count a token's notifications and other requests. A request over its
 // rate gets 429 and has no effect.
-func TestRateOfAToken(t *testing.T) {
+func TestRequestOverTokensRateIsRefused(t *testing.T) {
 	t.Parallel()
 	withRate := func(o *rigOptions) { o.HTTP.Tokens = rated(10) }
 	r := newRig(t, withRate)
@@ -85,7 +85,7 @@ func TestRateOfAToken(t *testing.T) {
 }
 
 // All rates of a token hold, and the answer names the one that is used up.
-func TestRatesOfAToken(t *testing.T) {
+func TestUsedUpRateOfATokenIsNamed(t *testing.T) {
 	t.Parallel()
 	tokens := testTokens()
 	tokens[2].Rate = &config.Quota{Algorithm: meter.FixedWindow, Rates: []throttle.Rate{{Count: 3, Period: 24 * time.Hour}, {Count: 100, Period: time.Hour}}}

@@ -57,7 +57,7 @@ func raw(t *testing.T, s *Server, text string) *http.Response {
 const head = "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + producerToken + "\r\nContent-Type: application/json\r\n"
 
 // A slow body is cut off with an answer.
-func TestSlowBody(t *testing.T) {
+func TestSlowBodyIsCutOffWithAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.listen(func(o *config.HTTP) { o.ReadTimeout = time.Second })
@@ -72,7 +72,7 @@ func TestSlowBody(t *testing.T) {
 
 // A header that is too large is refused, and so is a body, before it is sent, if its announced
 // length is too large.
-func TestHugeRequests(t *testing.T) {
+func TestHugeRequestIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newRig(t).listen(nil)
 	for text, want := range map[string]int{"X: " + strings.Repeat("x", 20<<10): http.StatusRequestHeaderFieldsTooLarge, "Content-Length: 50000000": http.StatusRequestEntityTooLarge} {
@@ -104,7 +104,7 @@ func selfSigned(t *testing.T, files config.ServerTLS, serial int64) {
 
 // Over TLS a changed certificate is used for new connections, unless it is
 // invalid.
-func TestTLS(t *testing.T) {
+func TestChangedCertificateIsUsed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 )
 
 // A changed key waits for the next start if it does not fit the keys that cannot change.
-func TestLiveParts(t *testing.T) {
+func TestChangeThatDoesNotFitWaitsForRestart(t *testing.T) {
 	t.Parallel()
 	s := new(System)
 	start := new(config.Config)
@@ -54,7 +54,7 @@ func TestLiveParts(t *testing.T) {
 }
 
 // docs/configuration.md says for every key whether a change takes effect at once.
-func TestPageNamesLiveKeys(t *testing.T) {
+func TestConfigurationPageShowsReloadOfKeys(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/configuration.md")
 	must(t, err)

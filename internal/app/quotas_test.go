@@ -58,7 +58,7 @@ func togetherOf(t *testing.T, cfg *config.Config) *System {
 }
 
 // Apps that share a quota share its key, and the rates change with the configuration.
-func TestLimitTogether(t *testing.T) {
+func TestAppsShareQuotaByKey(t *testing.T) {
 	t.Parallel()
 	cfg := metered(t)
 	s := togetherOf(t, cfg)
@@ -110,7 +110,7 @@ func TestLimitTogether(t *testing.T) {
 }
 
 // A device limit needs a meter. The configuration can change it, but not remove it.
-func TestGuardDevices(t *testing.T) {
+func TestDeviceLimitIsChangedButNotRemoved(t *testing.T) {
 	t.Parallel()
 	cfg, rates := new(config.Config), []throttle.Rate{{Count: 240, Period: time.Minute}, {Count: 5000, Period: time.Hour}}
 	s := togetherOf(t, cfg)
@@ -135,7 +135,7 @@ func TestGuardDevices(t *testing.T) {
 
 // An override of a quota's rate comes before the configured rate, now and after a change of it,
 // while the two are compatible. It affects that quota alone.
-func TestOverriddenQuotas(t *testing.T) {
+func TestOverrideReplacesQuotasRate(t *testing.T) {
 	t.Parallel()
 	cfg := metered(t)
 	europe := aMinute(600)
@@ -192,7 +192,7 @@ func TestOverriddenQuotas(t *testing.T) {
 }
 
 // Without quotas and throughputs a worker gets no meter.
-func TestLimitNothingTogether(t *testing.T) {
+func TestWorkerWithoutQuotasGetsNoMeter(t *testing.T) {
 	t.Parallel()
 	cfg := metered(t)
 	cfg.Limits.Categories = nil
@@ -207,7 +207,7 @@ func TestLimitNothingTogether(t *testing.T) {
 }
 
 // The numbers of a quota take effect at once; a new or removed quota at the next start.
-func TestLiveQuotas(t *testing.T) {
+func TestNumbersOfQuotaChangeAtOnce(t *testing.T) {
 	t.Parallel()
 	parts := new(System).live(&configured{started: new(config.Config)})
 	for key, want := range map[string]bool{

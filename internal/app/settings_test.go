@@ -17,7 +17,7 @@ import (
 )
 
 // The test is not parallel: it replaces the log of net/http.
-func TestLogTellsNothingThatAPeerSends(t *testing.T) {
+func TestLogHidesTextOfPeers(t *testing.T) {
 	var told eventually.Log
 	before := stdlog.Writer()
 	flags := stdlog.Flags()
@@ -55,7 +55,7 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 }
 
 // The packages push, config and app have the same platforms.
-func TestPlatforms(t *testing.T) {
+func TestPlatformsMatchPushAndConfig(t *testing.T) {
 	t.Parallel()
 	var names []push.Platform
 	for _, p := range Platforms {
@@ -71,7 +71,7 @@ func TestPlatforms(t *testing.T) {
 }
 
 // The API knows the hosts that the senders accept.
-func TestHostsOfApps(t *testing.T) {
+func TestHostsOfAppsMatchSenders(t *testing.T) {
 	t.Parallel()
 	browsers := func(hosts ...string) config.App {
 		return config.App{WebPush: &config.WebPush{Config: webpush.Config{Hosts: hosts}}}

@@ -12,7 +12,7 @@ import (
 )
 
 // The limits' Redis may take its configured timeout to answer.
-func TestLimitsRedisHasItsTimeout(t *testing.T) {
+func TestLimitsRedisGetsConfiguredTimeout(t *testing.T) {
 	t.Parallel()
 	var all config.Config
 	all.SetDefaults()

@@ -42,7 +42,7 @@ func TestLinesAreGathered(t *testing.T) {
 
 // sendLines repeats a request after a 503 or a lost answer. The API accepts each line once,
 // and each user's lines in order.
-func TestLinesAreSentAgain(t *testing.T) {
+func TestRetriedLinesAreAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lines, users = 4000, 20

@@ -10,7 +10,7 @@ import (
 )
 
 // The status of a digested notification has the state of its carrier.
-func TestStatusOfDigested(t *testing.T) {
+func TestStatusOfDigestedShowsCarrier(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {
 		state push.State
@@ -29,7 +29,7 @@ func TestStatusOfDigested(t *testing.T) {
 }
 
 // The flags of a digest give the notification a digest; without them it has none.
-func TestSendDigest(t *testing.T) {
+func TestDigestFlagsMakeADigest(t *testing.T) {
 	t.Parallel()
 	s := sending{digest: push.Digest{Key: "k", Title: "{count}"}}
 	if err := s.complete(false); err != nil || s.n.Digest == nil || *s.n.Digest != s.digest {

@@ -52,7 +52,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestLinesError(t *testing.T) {
+func TestLinesReturnsReadError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	l := newLines(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)))

@@ -17,7 +17,7 @@ import (
 )
 
 // Incidents come first, then the sums, then the tables.
-func TestOverviewIsLaidOut(t *testing.T) {
+func TestOverviewPrintsIncidentsFirst(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
 	o := &operate.Overview{
@@ -46,7 +46,7 @@ func TestOverviewIsLaidOut(t *testing.T) {
 }
 
 // The overview of a Cluster shows each master with its shards, and that of one server its sums.
-func TestOverviewOfServers(t *testing.T) {
+func TestOverviewPrintsShardsOfMasters(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 )
 
 // The status distinguishes a target without a push from a target with one.
-func TestStatusOfTargets(t *testing.T) {
+func TestStatusShowsTargetsWithoutPush(t *testing.T) {
 	t.Parallel()
 	s := &inspect.Status{Record: &store.Record{State: push.Expired, Outcomes: []store.TargetOutcome{
 		{}, {Kind: "dead_token", Reason: "unregistered"}, {Kind: "delivered"},
@@ -31,7 +31,7 @@ func TestStatusOfTargets(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
+func TestStatusNamesCauseOfWait(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
 	trouble := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.FCM, Error: "FCM answered 503 UNAVAILABLE", At: now.Add(-6 * time.Second), Until: now.Add(27 * time.Second)}

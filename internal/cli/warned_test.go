@@ -8,7 +8,7 @@ import (
 
 // Each warning is printed once with its count. Beyond warnedMost different warnings, only
 // their number is printed.
-func TestWarned(t *testing.T) {
+func TestWarningIsPrintedOnceWithCount(t *testing.T) {
 	t.Parallel()
 	var w warned
 	w.add(nil)

@@ -95,7 +95,7 @@ func TestWithin(t *testing.T) {
 
 // The reload's log names every field by its key, and check --verbose shows it. A new field is
 // included without a change here.
-func TestChangesForgetNoField(t *testing.T) {
+func TestChangesListEveryField(t *testing.T) {
 	t.Parallel()
 	all := leaves(reflect.TypeFor[Config](), "", nil)
 	for _, l := range all {
@@ -115,7 +115,7 @@ func TestChangesForgetNoField(t *testing.T) {
 }
 
 // A change of a text that may contain a secret shows neither value.
-func TestChangesTellNoSecret(t *testing.T) {
+func TestChangesHideSecrets(t *testing.T) {
 	t.Parallel()
 	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|time_zone|` +
 		`topic|environment|algorithm|key_id|team_id|project_id|subject|endpoint|listen|origin|format|level))$`)

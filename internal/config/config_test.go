@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-func TestDefaultsAreValidButForTheAddress(t *testing.T) {
+func TestDefaultsLackOnlyTheAddress(t *testing.T) {
 	t.Parallel()
 	var c Config
 	c.SetDefaults()
@@ -217,7 +217,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // A configuration without apps, limits or real sending causes a warning.
-func TestWithoutAppsOrLimits(t *testing.T) {
+func TestMissingAppsOrLimitsCauseWarning(t *testing.T) {
 	t.Parallel()
 	const apps, none = "c.yaml: apps: there is none: nothing can be sent", "c.yaml: limits: there is none: every notification is sent at once"
 	for text, want := range map[string][]string{

@@ -85,7 +85,7 @@ var notOurs = []string{
 }
 
 // An unknown variable causes a warning. A variable of another program, or a refused one, does not.
-func TestUnknownVariables(t *testing.T) {
+func TestUnknownVariableCausesWarning(t *testing.T) {
 	t.Parallel()
 	environ := append([]string{"PUSHPACE_FOO=" + canary, "PUSHPACE_PORT=80", "PUSHPACE_=x", "PATH=/bin", "PUSHPACE_REDIS__ADDRESS=h:1"}, notOurs...)
 	cfg, err := Parse("c.yaml", []byte(environmentBase), environ)
@@ -145,7 +145,7 @@ func TestEnvironmentFaults(t *testing.T) {
 	}
 }
 
-func TestEnvironmentNameThatStandsForTwo(t *testing.T) {
+func TestAmbiguousVariableIsRefused(t *testing.T) {
 	t.Parallel()
 	file := "redis: {address: embedded}\napps: {a-b: {simulated: true}, a_b: {simulated: true}}"
 	_, err := Parse("c.yaml", []byte(file), []string{"PUSHPACE_APPS__A_B__SIMULATED=false"})

@@ -41,7 +41,7 @@ func TestPlaceholderIsRefused(t *testing.T) {
 	}
 }
 
-func TestValueLikePlaceholderIsTaken(t *testing.T) {
+func TestValueLikePlaceholderIsAccepted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"redis: {address: 'a:1', password: 'hun${ter}2'}", "redis: {address: 'a:1', password: 'a$PASSWORD'}", "redis: {address: 'a:1', password: '$2y$10$abc'}",

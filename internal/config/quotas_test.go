@@ -11,7 +11,7 @@ import (
 )
 
 // Apps of one Firebase project need the same quota, whether project_id or the credentials name it.
-func TestQuotaOfAProject(t *testing.T) {
+func TestAppsOfAProjectNeedTheSameQuota(t *testing.T) {
 	t.Parallel()
 	server, err := fcmtest.NewServer(fcmtest.Options{})
 	must(t, err)
@@ -36,7 +36,7 @@ func TestQuotaOfAProject(t *testing.T) {
 
 // A quota that no app names causes a warning with the quota's place, and the warning's advice can
 // be followed.
-func TestUnnamedQuotas(t *testing.T) {
+func TestUnnamedQuotaCausesWarning(t *testing.T) {
 	t.Parallel()
 	const apns = "apns: {topic: com.example.shop, key_file: testdata/secret, key_id: ABCDEFGHIJ, team_id: ABCDEFGHIJ"
 	const fcm = "fcm: {credentials_file: testdata/secret, project_id: p"
@@ -81,7 +81,7 @@ func TestUnnamedQuotas(t *testing.T) {
 }
 
 // Warnings are in the order of the file. A warning that has moved is no change.
-func TestWarningsAreNoChange(t *testing.T) {
+func TestMovedWarningIsNoChange(t *testing.T) {
 	t.Parallel()
 	const text = "redis: {address: embedded}\nlimits:\n  categories:\n    a: {rates: [10/1h, 5/24h]}\n  default: {rates: [10/1h, 5/24h]}\napps: {demo: {simulated: true}}\n"
 	old, err1 := Parse("c.yaml", []byte(text), nil)

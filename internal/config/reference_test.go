@@ -249,7 +249,7 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 }
 
 // The words in the tags are the constants that other packages use.
-func TestTagsAreTheConstants(t *testing.T) {
+func TestTagsMatchConstants(t *testing.T) {
 	t.Parallel()
 	var c Config
 	c.SetDefaults()

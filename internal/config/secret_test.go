@@ -8,7 +8,7 @@ import (
 )
 
 // A secret has no line ends at its end, wherever it comes from.
-func TestLineEndsAfterSecretAreDropped(t *testing.T) {
+func TestSecretDropsTrailingLineEnds(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")
 	for text, want := range map[string]string{

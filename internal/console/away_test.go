@@ -15,7 +15,7 @@ import (
 
 // While Redis hangs, every page reports so within its time limit. When Redis answers again, the
 // pages are back and the browser is still signed in.
-func TestRedisAway(t *testing.T) {
+func TestPagesReportHangingRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var all config.Config
@@ -65,7 +65,7 @@ func TestRedisAway(t *testing.T) {
 }
 
 // While Redis is unreachable, the error page has the last known numbers.
-func TestLastKnownNumbers(t *testing.T) {
+func TestErrorPageHasLastKnownNumbers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	r := newRigOn(t, redistest.Connect(t, server.Options()), func(s *setting) { s.Work.Within = 2 * time.Second })

@@ -28,10 +28,10 @@ func searchTime(ctx context.Context) time.Duration {
 }
 
 var (
-	errNoneSelected = &fault{http.StatusConflict, "Nothing is selected", "Nothing was done: nothing is selected, or nothing of it is left."}
-	errTooManyIDs   = &fault{http.StatusBadRequest, "Too many at once", "Nothing was done: select fewer, or all that match."}
-	errNotAnswered  = &fault{http.StatusServiceUnavailable, "Not all answer", "Nothing was done: some shards of Redis do not answer, and what is there is not counted. Come again when they do."}
-	errNotCounted   = &fault{http.StatusConflict, "Too many to count", "Nothing was done: there are more than can be counted while you wait. Select fewer, or take the command line, which takes its time: pushpace cancel --all, pushpace dead requeue --all."}
+	errNoneSelected = &fault{http.StatusConflict, "Nothing is selected", "Nothing was done: nothing is selected, or the selected entries are gone."}
+	errTooManyIDs   = &fault{http.StatusBadRequest, "Too many at once", "Nothing was done: select fewer entries, or all that match."}
+	errNotAnswered  = &fault{http.StatusServiceUnavailable, "Not all shards answer", "Nothing was done: some shards of Redis do not answer, so their entries cannot be counted. Try again when they answer."}
+	errNotCounted   = &fault{http.StatusConflict, "Too many to count", "Nothing was done: there are too many entries to count while you wait. Select fewer, or use the command line: pushpace cancel --all, pushpace dead requeue --all."}
 )
 
 // selectable returns a query that identifies a selectable entry; empty values are left out.

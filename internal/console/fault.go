@@ -27,12 +27,12 @@ func (f *fault) Error() string { return f.title }
 var (
 	errNotFound    = &fault{http.StatusNotFound, "There is nothing here", "The address names no page."}
 	errForbidden   = &fault{http.StatusForbidden, "Not allowed", "Your token's role does not allow this."}
-	errNoConsole   = &fault{http.StatusForbidden, "No console for producers", "This is a producer's token: it hands notifications over by the API, and has no console."}
+	errNoConsole   = &fault{http.StatusForbidden, "No console for producers", "This is a producer's token: it can use the API, but not the console."}
 	errForeign     = &fault{http.StatusForbidden, "Not sent from here", "The form was sent by a page of another origin: nothing was changed."}
 	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens the console answers only this machine, at localhost or its address."}
-	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "A parameter has a value that this page does not take."}
+	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "A parameter has a value that this page does not accept."}
 	errBadForm     = &fault{http.StatusBadRequest, "The form is not well formed", "Nothing was changed."}
-	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "Other pages are being made: try again in a second."}
+	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "The console is answering too many requests: try again in a second."}
 	errPanicked    = &fault{http.StatusInternalServerError, "This should not happen", "The log says where it did."}
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
 )
@@ -59,7 +59,7 @@ func checkName(of, value string) error {
 
 // unknownParameter returns the fault for a parameter that a page does not accept.
 func unknownParameter(name string) *fault {
-	return &fault{http.StatusBadRequest, "The address is not well formed", "This page takes no parameter " + words.Printable(visible(name)) + "."}
+	return &fault{http.StatusBadRequest, "The address is not well formed", "This page accepts no parameter " + words.Printable(visible(name)) + "."}
 }
 
 // faultOf converts an error into the problem that a page shows.
@@ -111,7 +111,7 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	case errors.Is(err, errBusy) || v.form == nil && !errors.Is(err, errPanicked): // the action was not begun
 		view.Done = "Nothing was changed."
 	default:
-		view.Done = "Whether it was done is not known: look before you do it again."
+		view.Done = "It is unknown whether the action was done: check before you repeat it."
 	}
 	if errors.Is(err, errSignIn) || errors.Is(err, errNoConsole) {
 		view.SignIn = signInAddress(v.Request)
@@ -121,7 +121,7 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 		return
 	}
 	if err := c.render(w, v, page{name: "fault", title: f.Title, status: f.Status, live: passes(v, f), data: view}); err != nil {
-		c.log.Error("a page of an error failed", "error", err)
+		c.log.Error("an error page failed", "error", err)
 	}
 }
 

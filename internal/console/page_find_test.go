@@ -9,7 +9,7 @@ import (
 
 // An ID leads to its page, and a user to the user's page. If several apps know the user, the page
 // offers a choice; if no app does, it says so.
-func TestFind(t *testing.T) {
+func TestFindLeadsToPageOfIDOrUser(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	r.line("ada", 2)

@@ -263,7 +263,7 @@ type letterAct struct {
 var letterActs = map[string]letterAct{
 	"requeue": {"requeued", "Requeue", "put back on the queue, with a new budget of attempts.",
 		(*operate.Operator).Requeue, (*operate.Operator).RequeueEach},
-	"purge": {"purged", "Purge", "deleted for good. What became of the notification stays counted.",
+	"purge": {"purged", "Purge", "deleted for good. The notification's state stays counted.",
 		(*operate.Operator).Purge, (*operate.Operator).PurgeEach},
 }
 

@@ -29,7 +29,7 @@ func (r *rig) letters(want ...string) {
 }
 
 // Dead letters are counted by reason, app and age, and listed newest first.
-func TestLetters(t *testing.T) {
+func TestLettersPageCountsByReason(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	contains(t, r.get(http.StatusOK, "/console/dead-letters"), "No dead letters.")
@@ -74,7 +74,7 @@ func TestLettersArePaged(t *testing.T) {
 }
 
 // The page of a dead letter shows its reason and payload, without tokens.
-func TestLetter(t *testing.T) {
+func TestLetterPageHidesTokens(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.addLetter(toUser("one", "ada", "news"), "payload", time.Now())
@@ -93,7 +93,7 @@ func TestLetter(t *testing.T) {
 
 // One letter, the selected letters, or all that match are requeued or purged: exactly the
 // selected ones, and all only if they are no more than the number shown.
-func TestActOnLetters(t *testing.T) {
+func TestOnlySelectedLettersAreChanged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.addLetter(toUser("again", "ada", "news"), "payload", time.Now())

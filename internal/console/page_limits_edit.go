@@ -298,7 +298,7 @@ func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (pa
 			return page{}, err
 		}
 		return confirm(v, "Remove an override", confirmation{
-			Sentences: []string{"The override is removed, and what is below it is in force within a second."},
+			Sentences: []string{"The override is removed, and the limit below it is in force within a second."},
 			Facts: []fact{{"Of", words.Say(view.Name)}, {"Removed", words.Override(&view.There.Override)}, {"Set by", words.Say(view.There.By)},
 				{"Then in force", words.Say(below.Policy.String(), ", from ", below.Source.Words())}},
 			Button: "Remove it", Back: editOf(view.Level),

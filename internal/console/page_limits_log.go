@@ -83,7 +83,7 @@ func undoConfirmation(u *operate.Undo) confirmation {
 	sentence := "The limit from before the change is in force again within a second."
 	switch {
 	case u.Back == nil && u.From != nil:
-		sentence = "The limit from before the change has ended by now: the " + what + " is removed."
+		sentence = "The limit before the change has expired: the " + what + " is removed."
 	case u.Back == nil:
 		sentence = "There was no " + what + " before the change: it is removed."
 	}

@@ -132,7 +132,7 @@ func TestEditLimits(t *testing.T) {
 }
 
 // Errors of a form appear beside its fields, and nothing changes.
-func TestBadLimitForms(t *testing.T) {
+func TestInvalidLimitFormChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {
 		o.Work.Quotas = func() (operate.Quotas, error) {
@@ -176,7 +176,7 @@ func TestBadLimitForms(t *testing.T) {
 
 // A change can be undone once, if nothing has changed since. Undoing restores the override before
 // it.
-func TestUndoLimits(t *testing.T) {
+func TestLimitChangeIsUndoneOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)

@@ -16,7 +16,7 @@ import (
 
 // The page of a notification that waits for a limit shows the limit, the time and the notification
 // before it. It does not look like a failure, and shows no token.
-func TestNotificationWaits(t *testing.T) {
+func TestWaitingNotificationShowsLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
 	ids := r.line("ada", 4)
@@ -28,7 +28,7 @@ func TestNotificationWaits(t *testing.T) {
 
 // A failed notification looks like a failure, and shows its stored content. A delivered notification
 // has no stored content.
-func TestNotificationEnded(t *testing.T) {
+func TestFailedNotificationShowsContent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.addLetter(toUser("bad", "ada", "news"), "unknown_app", time.Now())
@@ -75,7 +75,7 @@ func TestCancelNotification(t *testing.T) {
 
 // The confirmation to cancel a digest's carrier counts the others that end with it, and appears
 // once.
-func TestCancelCarrier(t *testing.T) {
+func TestConfirmationOfCarrierCountsMembers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, id := range []string{"one", "two"} {

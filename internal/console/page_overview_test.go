@@ -46,7 +46,7 @@ func TestThroughputChart(t *testing.T) {
 }
 
 // A loss of data is an incident until an operator confirms it with its button.
-func TestConfirmLoss(t *testing.T) {
+func TestLossIsIncidentUntilConfirmed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	must(t, r.client.HSet(t.Context(), "pushpace:losses", "at", noon.UnixMilli(), "pauses:w", 1).Err())

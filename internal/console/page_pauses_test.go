@@ -73,7 +73,7 @@ func TestPauseAndEnd(t *testing.T) {
 
 // Ending a pause of an app also ends its providers' pauses. The visitor must confirm again if
 // there are more pauses than shown.
-func TestEndProviders(t *testing.T) {
+func TestEndOfAppsPauseEndsProvidersPauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	store := pause.NewStore(r.client, "")
@@ -96,7 +96,7 @@ func TestEndProviders(t *testing.T) {
 }
 
 // Errors of a form are shown, and no pause begins.
-func TestBadPauses(t *testing.T) {
+func TestInvalidPauseFormBeginsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, form := range []url.Values{

@@ -17,7 +17,7 @@ import (
 
 // Waiting notifications are counted by cause and limit. The page lists the users with the most
 // and with the oldest notifications.
-func TestWaiting(t *testing.T) {
+func TestWaitingPageCountsByCause(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
 	contains(t, r.get(http.StatusOK, "/console/waiting"), "Nothing waits.")
@@ -95,7 +95,7 @@ func TestCancelSelected(t *testing.T) {
 }
 
 // A page that has read all waiting notifications does not say that its sums are partial.
-func TestWaitingOfAll(t *testing.T) {
+func TestCompleteWaitingPageIsNotPartial(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
 	r.line("ada", 2)
@@ -106,7 +106,7 @@ func TestWaitingOfAll(t *testing.T) {
 
 // All notifications that match are cancelled if they are no more than the number shown. If there
 // are more, nothing is done and the new number is shown.
-func TestCancelAllThatMatch(t *testing.T) {
+func TestCancelAllStopsAboveConfirmedNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
 	r.line("ada", 4)
@@ -131,7 +131,7 @@ func TestCancelAllThatMatch(t *testing.T) {
 }
 
 // Forged and malformed forms change nothing.
-func TestForgedCancellations(t *testing.T) {
+func TestForgedFormCancelsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)

@@ -53,7 +53,7 @@ func (r *rig) sessionKey() string {
 
 // A sign-in leads to the requested page and lasts until the sign-out. The log and Redis hold
 // neither the token nor the cookie's value.
-func TestSession(t *testing.T) {
+func TestSessionLastsUntilSignOut(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log
 	r := newRig(t, withTokens, withLog(&log))
@@ -137,7 +137,7 @@ func TestSessionEnds(t *testing.T) {
 }
 
 // A session has the rights that its token has now.
-func TestSessionOfChangedToken(t *testing.T) {
+func TestSessionHasRightsOfChangedToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	ada, wall := r.as(operatorToken), r.as(viewerToken)
@@ -308,7 +308,7 @@ func TestSignInLeadsOnlyToConsole(t *testing.T) {
 
 // Failed sign-ins are logged and counted without the token. Each address has its own limit of
 // attempts.
-func TestWrongTokens(t *testing.T) {
+func TestWrongTokensAreLimitedPerAddress(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log
 	r := newRig(t, withTokens, withLog(&log))

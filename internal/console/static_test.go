@@ -15,7 +15,7 @@ import (
 const maxAssets = 100_000
 
 // URLs of files contain a hash of their content, and browsers may cache them for good.
-func TestStatic(t *testing.T) {
+func TestStaticURLHasHashOfContent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	recorder := httptest.NewRecorder()

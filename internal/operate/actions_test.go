@@ -125,7 +125,7 @@ func TestEachActionAddsOneEntry(t *testing.T) {
 }
 
 // A principal of some apps sees only the entries about its apps, even beyond the first page.
-func TestActionsOf(t *testing.T) {
+func TestActionsHideOtherApps(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s, _ := newService(t, client)
 		kept := auditlog.New(client, "")

@@ -15,7 +15,7 @@ import (
 )
 
 // Each ref has its own result, and only a few are processed at once.
-func TestEach(t *testing.T) {
+func TestEachReturnsAResultPerRef(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -12,7 +12,7 @@ import (
 
 // A value is read once for concurrent callers and while it is fresh, even if the first caller
 // leaves. Errors are not kept.
-func TestShared(t *testing.T) {
+func TestSharedValueIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		away := errors.New("away")
@@ -54,7 +54,7 @@ func TestShared(t *testing.T) {
 }
 
 // After a change the next caller gets the new value, even while the old value is being read.
-func TestForget(t *testing.T) {
+func TestForgetDropsReadInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var now atomic.Int64

@@ -308,7 +308,7 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 }
 
 // ErrNoOverride means that there is no override of the level.
-var ErrNoOverride = errors.New("there is no override here")
+var ErrNoOverride = errors.New("this level has no override")
 
 // UnsetLimit removes the override or mute of exactly this level, which the principal owns. The
 // level's app or quota need not be configured any more. over is as in SetLimit.

@@ -8,7 +8,7 @@ import (
 )
 
 // Undoing does not restore an override that has expired.
-func TestUndoing(t *testing.T) {
+func TestUndoRestoresNoExpiredOverride(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	gone, stays := &limits.Override{Until: now}, &limits.Override{Until: now.Add(time.Second)}

@@ -30,7 +30,7 @@ func (a App) fault(t push.Target) (f push.Fault, some bool) {
 		return f, false
 	}
 	if a.Platforms != nil && !slices.Contains(a.Platforms, t.Platform) {
-		return push.Fault{Field: "/platform", Problem: "is not one that the configuration gives the app"}, true
+		return push.Fault{Field: "/platform", Problem: "is not a platform of the app in the configuration"}, true
 	}
 	if t.Platform != push.PlatformWebPush || a.Hosts == nil {
 		return f, false
@@ -88,7 +88,7 @@ func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) pu
 		}
 	}
 	if policies.Unknown(n.Category) == limits.RefuseUnknown {
-		f = append(f, push.Fault{Field: "/category", Problem: "is not one of the configuration's" + suggest.Hint(n.Category, policies.Configured())})
+		f = append(f, push.Fault{Field: "/category", Problem: "is not configured" + suggest.Hint(n.Category, policies.Configured())})
 	}
 	return f
 }

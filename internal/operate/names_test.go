@@ -50,7 +50,7 @@ func TestUnknownNames(t *testing.T) {
 }
 
 // An endpoint at a host that the app does not send to is refused, and no other.
-func TestUnknownHosts(t *testing.T) {
+func TestUnknownHostIsRefused(t *testing.T) {
 	t.Parallel()
 	hosts := []string{"fcm.googleapis.com", "*.push.apple.com"}
 	apps := Apps{"shop": {Platforms: push.Platforms(), Hosts: hosts}, "open": {Platforms: push.Platforms(), Hosts: []string{push.AnyHost}}}

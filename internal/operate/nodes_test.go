@@ -14,7 +14,7 @@ import (
 
 // The count of a shard that does not answer is the last known one. It is unknown if the shard
 // never answered.
-func TestWaitingInShards(t *testing.T) {
+func TestSilentShardKeepsLastCount(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := store.NewRecords(client, "", 0)

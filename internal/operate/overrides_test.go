@@ -12,7 +12,7 @@ import (
 
 // The overrides of one user are found among many others, in more than one page, and each page
 // costs a bounded number of reads.
-func TestOverridesOfAUser(t *testing.T) {
+func TestOverridesOfAUserAreFoundAmongMany(t *testing.T) {
 	t.Parallel()
 	client, asked := redistest.Own(t), new(redistest.Trips)
 	client.AddHook(asked)

@@ -24,7 +24,7 @@ import (
 
 // A principal of some apps gets nothing of another app, and estimates for its own apps from the
 // sample.
-func TestOverviewOf(t *testing.T) {
+func TestOverviewHidesOtherApps(t *testing.T) {
 	t.Parallel()
 	const sample = 200
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -74,7 +74,7 @@ func TestOverviewOf(t *testing.T) {
 }
 
 // If only some dead letters were read, their number is an estimate.
-func TestLettersOf(t *testing.T) {
+func TestLettersOfSomeAppsAreEstimated(t *testing.T) {
 	t.Parallel()
 	if got := of("shop").lettersOf(&Letters{Count: 7}); got.Count != 0 || !got.Sampled {
 		t.Errorf("gone since they were counted: %+v", got)

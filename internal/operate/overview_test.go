@@ -105,7 +105,7 @@ func complete(t *testing.T, read func(context.Context) (*Overview, error)) (o *O
 }
 
 // The overview has exact counts, and the reasons of a bounded number of dead letters.
-func TestReadOverview(t *testing.T) {
+func TestOverviewHasExactCounts(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := store.NewRecords(client, "", 0)

@@ -68,7 +68,7 @@ func (o *Operator) checkPause(a *Action, p pause.Pause) error {
 }
 
 // ErrNoPause means that no pause and no provider in trouble matches.
-var ErrNoPause = errors.New("there is no such pause, and no such provider in trouble")
+var ErrNoPause = errors.New("there is no such pause, and no matching provider is in trouble")
 
 // Ending returns the pauses that Resume would end now. Its errors are Resume's.
 func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {

@@ -64,7 +64,7 @@ func must(t *testing.T, err error) {
 }
 
 // A notification that nothing limits any more is previewed as free.
-func TestPreviewOfUser(t *testing.T) {
+func TestPreviewShowsUnlimitedNotificationAsFree(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, throttle.Policy{}, map[string]throttle.Policy{"news": {MinGap: time.Hour}, "orders": {MinGap: time.Hour}})
 	s.arrive("shop", "ada", "news", 3)
@@ -84,7 +84,7 @@ func TestPreviewOfUser(t *testing.T) {
 }
 
 // A preview for a category counts the waiting notifications of all users.
-func TestPreviewOfManyUsers(t *testing.T) {
+func TestPreviewOfCategoryCountsAllUsers(t *testing.T) {
 	t.Parallel()
 	const users, each = 12, 5
 	hourly := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}

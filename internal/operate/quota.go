@@ -58,7 +58,7 @@ func (all Quotas) Find(name string) (Quota, error) {
 		names = append(names, cmp.Or(q.Name, q.Key))
 	}
 	slices.Sort(names)
-	return Quota{}, fmt.Errorf("quota is none of the configuration's%s", suggest.Hint(name, names))
+	return Quota{}, fmt.Errorf("quota is not configured%s", suggest.Hint(name, names))
 }
 
 // Check returns an error if the quota cannot have this rate.

@@ -25,7 +25,7 @@ var configured = Quotas{
 	{"quota/spare", "spare", nil, config.Quota{Rate: rate(1, time.Second)}, "no app names it; write apps.shop.fcm.quota: spare"},
 }
 
-func TestFind(t *testing.T) {
+func TestFindQuota(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"category/shop/news": "category/shop/news", "eu fcm": "quota/eu%20fcm", "quota/eu%20fcm": "quota/eu%20fcm",
@@ -47,7 +47,7 @@ func TestFind(t *testing.T) {
 }
 
 // An override's rate must be as valid as one in the configuration.
-func TestCheck(t *testing.T) {
+func TestInvalidRateOfOverrideIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		q    Quota
@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 }
 
 // The status has the limit in force, its source and the free units. Reading it takes no units.
-func TestRead(t *testing.T) {
+func TestReadingQuotasTakesNoUnits(t *testing.T) {
 	t.Parallel()
 	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()
 	standing := redistest.Miniredis(t) // its clock stands still

@@ -239,7 +239,7 @@ func TestEachActionChecksPrincipal(t *testing.T) {
 }
 
 // LimitsLog finds the changes that a principal sees among any number of other changes.
-func TestLimitsLogOf(t *testing.T) {
+func TestLimitsLogHidesOtherApps(t *testing.T) {
 	t.Parallel()
 	s, with := newService(t, redistest.Own(t))
 	all := make([]limits.Override, 2*1000+10) // more than two pages of the log
@@ -269,7 +269,7 @@ func TestLimitsLogOf(t *testing.T) {
 
 // A principal's own app that is not configured yet is refused with an error that names no other
 // app.
-func TestUnconfiguredOwnApp(t *testing.T) {
+func TestErrorOfUnconfiguredAppNamesNoOtherApp(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, redistest.Own(t))
 	a := asking{t.Context(), s.As(operate.Principal{Role: config.Operator, Apps: []string{"new", operatetest.Own}}, ""), "new", nil}

@@ -22,7 +22,7 @@ func of(apps ...string) *Operator {
 }
 
 // A principal of some apps lists and sets only the levels that it may.
-func TestLevels(t *testing.T) {
+func TestPrincipalSetsOnlyLevelsOfItsApps(t *testing.T) {
 	t.Parallel()
 	all := Quotas{{Key: "fcm/one", Apps: []string{"shop"}}, {Key: "quota/both", Name: "both", Apps: []string{"mail", "shop"}}, {Key: "fcm/mail", Apps: []string{"mail"}}}
 	who, everything := of("shop", "kiosk"), of()

@@ -28,7 +28,7 @@ import (
 
 // While a master of a Cluster is unreachable, or hangs, queries of all shards return the other
 // shards' values and name the missing ones. An audit is then inconclusive and reports no loss.
-func TestUnreachableMaster(t *testing.T) {
+func TestQueriesSkipUnreachableMaster(t *testing.T) {
 	t.Parallel()
 	const shards, users = 8, 64
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))

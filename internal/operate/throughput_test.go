@@ -10,7 +10,7 @@ import (
 )
 
 // Each minute counts only in the bucket in which it began.
-func TestBuckets(t *testing.T) {
+func TestMinuteCountsInOneBucket(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 7, 30, 0, time.UTC)
 	ago := func(minutes int) control.Minute {

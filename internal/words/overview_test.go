@@ -203,7 +203,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-func TestReasonsToAskForLess(t *testing.T) {
+func TestReasonForFewerPushesOnlyWarns(t *testing.T) {
 	t.Parallel()
 	for _, reason := range asksForLess {
 		if means, _ := Reason(push.Rejected, string(reason)); means == "" || ReasonTone(reason) != Warns {
@@ -238,7 +238,7 @@ func TestSpan(t *testing.T) {
 }
 
 // The text says that a notification has expired before a worker ends it.
-func TestWaitsOfAnExpiredNotification(t *testing.T) {
+func TestExpiredNotificationWaitsForItsEnd(t *testing.T) {
 	t.Parallel()
 	s := &inspect.Status{Record: &store.Record{State: push.Waiting, ExpiresAt: noon.Add(-15 * time.Second)}, Waits: &inspect.Waits{For: inspect.ForAttempt, Until: noon.Add(20 * time.Second)}}
 	if w := Waits(s, noon); len(w.For) != 1 || said(w.For[0]) != "its end: it has expired, and ends at its next attempt" {

@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-func TestPreviewOfAPart(t *testing.T) {
+func TestPreviewOfSomeUsersSaysSo(t *testing.T) {
 	t.Parallel()
 	part := &operate.Preview{Users: operate.Looked{At: 112, Of: 10_000}, Notifications: operate.Looked{At: 112, Of: 112}, Sooner: 112, AtOnce: 112, MostBefore: 33, MostAfter: 112}
 	whole := *part

@@ -53,7 +53,7 @@ func problem(w http.ResponseWriter, status int, text string) {
 }
 
 // An answer that is not pushpace's is reported as such, without the token.
-func TestStrangeAnswers(t *testing.T) {
+func TestForeignAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -85,7 +85,7 @@ func TestStrangeAnswers(t *testing.T) {
 }
 
 // A name stays within its segment of the path. Each request has the token.
-func TestNames(t *testing.T) {
+func TestNameStaysInItsPathSegment(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a/b", "../../audit", "a?b=c", "ö 日本", "%2F", "a#b", ".", ".."} {
 		var got []string
@@ -100,7 +100,7 @@ func TestNames(t *testing.T) {
 }
 
 // JSON of another server is not taken for an answer of pushpace.
-func TestOtherJSON(t *testing.T) {
+func TestForeignJSONIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
 	_, status := c.Status(t.Context(), push.Ref{ID: "one"})
@@ -121,7 +121,7 @@ func ns(ids ...string) []apiclient.Item {
 }
 
 // Each notification of a batch has its own result.
-func TestEnqueue(t *testing.T) {
+func TestBatchHasAResultPerNotification(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "2")
@@ -141,7 +141,7 @@ func TestEnqueue(t *testing.T) {
 }
 
 // If the API refuses a batch, the error says whether to retry.
-func TestEnqueueRefused(t *testing.T) {
+func TestRefusedBatchSaysWhetherToRetry(t *testing.T) {
 	t.Parallel()
 	for status, again := range map[int]bool{401: false, 403: false, 404: false, 415: false, 408: true, 429: true, 500: true, 503: true} {
 		c := client(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -158,7 +158,7 @@ func TestEnqueueRefused(t *testing.T) {
 }
 
 // A batch that is too large is sent in parts; a notification that is too large is refused.
-func TestEnqueueTooLarge(t *testing.T) {
+func TestLargeBatchIsSplit(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
 		var all []push.Notification
@@ -184,7 +184,7 @@ func TestEnqueueTooLarge(t *testing.T) {
 }
 
 // The certificate is verified by the authorities of the system, or of the given file.
-func TestTLS(t *testing.T) {
+func TestClientVerifiesCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -205,7 +205,7 @@ func TestTLS(t *testing.T) {
 
 // The client knows the outcomes of a bulk request. An unknown outcome, such as a newer API may
 // send, is no success.
-func TestOutcomesOfSeveral(t *testing.T) {
+func TestUnknownOutcomeIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown","code":"unknown_id"},{"outcome":"postponed","code":"ended"},{},{"outcome":"failed","detail":"Redis does not answer."},
@@ -231,7 +231,7 @@ func TestOutcomesOfSeveral(t *testing.T) {
 
 // The faults of an import point into the whole list, however many requests it takes. With a
 // fault, nothing is set.
-func TestFaultsOfAnImport(t *testing.T) {
+func TestImportFaultsPointIntoWholeList(t *testing.T) {
 	t.Parallel()
 	set := 0
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
@@ -272,7 +272,7 @@ func TestFaultsOfAnImport(t *testing.T) {
 }
 
 // A request that the API in this process does not answer is no success.
-func TestNoAnswerInProcess(t *testing.T) {
+func TestMissingAnswerIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	ended := false
 	c := apiclient.NewLocal(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

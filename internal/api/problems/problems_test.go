@@ -29,7 +29,7 @@ func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
 // Only errors of Redis, and of the connection to it, are attributed to Redis.
-func TestProblemOfError(t *testing.T) {
+func TestOnlyRedisErrorsAreAttributedToRedis(t *testing.T) {
 	t.Parallel()
 	const redisWords, odd, own = "Redis does not answer.", "Redis does not answer as it should.", "This should not happen; the log says where it did."
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestProblemOfError(t *testing.T) {
 }
 
 // An error is restored from the code of its answer, and gets the same answer again.
-func TestTableReadsBothWays(t *testing.T) {
+func TestErrorIsRestoredFromItsCode(t *testing.T) {
 	t.Parallel()
 	codes := map[string]bool{}
 	for _, err := range []error{
@@ -97,7 +97,7 @@ func TestTableReadsBothWays(t *testing.T) {
 }
 
 // A detail that is a question ends with its question mark.
-func TestDetailWithRemedy(t *testing.T) {
+func TestQuestionInDetailEndsWithItsMark(t *testing.T) {
 	t.Parallel()
 	for problem, want := range map[string]string{"app is not known: did you mean shop?": "The app is not known: did you mean shop?", "app is missing": "The app is missing."} {
 		if got := Of(&operate.UnknownError{Kind: "app", Problem: problem}).Detail; got != want {

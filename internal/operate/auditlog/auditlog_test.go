@@ -51,7 +51,7 @@ func (l *Log) length(test *testing.T) int64 {
 }
 
 // An entry is read as it was written, the newest first, page by page.
-func TestEntries(t *testing.T) {
+func TestEntriesAreReadNewestFirst(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		log := New(client, prefix)
 		if got := log.all(t, "", 10); len(got) != 0 {
@@ -99,7 +99,7 @@ func TestEntries(t *testing.T) {
 }
 
 // The log keeps about Kept entries, and none older than KeptFor.
-func TestKept(t *testing.T) {
+func TestOldEntriesArePruned(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		log := New(client, prefix)
 		log.plant(t, time.Now().Add(-KeptFor-time.Hour), 3)
@@ -128,7 +128,7 @@ func TestKept(t *testing.T) {
 }
 
 // An unreadable entry of another version is skipped.
-func TestForeign(t *testing.T) {
+func TestUnreadableEntryIsSkipped(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
 	log := New(client, redistest.Prefix())
@@ -142,7 +142,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-func TestIn(t *testing.T) {
+func TestInSetsApps(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		apps []string

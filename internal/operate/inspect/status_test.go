@@ -14,7 +14,7 @@ import (
 )
 
 // The cause and reason of a wait, for each state of job, pauses and workers.
-func TestWaits(t *testing.T) {
+func TestWaitHasCauseAndReason(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
 	at := func(d time.Duration) time.Time { return now.Add(d) }
