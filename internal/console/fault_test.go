@@ -37,7 +37,7 @@ func TestInternalErrorIsLoggedWithoutContent(t *testing.T) {
 func TestFailedFormReportsWhetherItWasDone(t *testing.T) {
 	t.Parallel()
 	c := newRig(t).console
-	const unknown, nothing = "Whether it was done is not known", "Nothing was changed."
+	const unknown, nothing = "It is unknown whether the action was done", "Nothing was changed."
 	for _, form := range []struct {
 		method string
 		begun  bool

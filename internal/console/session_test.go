@@ -319,7 +319,7 @@ func TestWrongTokensAreLimitedPerAddress(t *testing.T) {
 	for _, token := range []string{"", "hunter2", viewerToken + "x", strings.Repeat("x", 4000)} {
 		contains(t, r.post(http.StatusUnauthorized, signInPath, url.Values{"token": {token}, "next": {"/console/pauses"}}), tokenUnknown, `value="/console/pauses"`)
 	}
-	contains(t, r.post(http.StatusForbidden, signInPath, url.Values{"token": {producerToken}}), "has no console")
+	contains(t, r.post(http.StatusForbidden, signInPath, url.Values{"token": {producerToken}}), "but not the console")
 	r.post(http.StatusBadRequest, signInPath, url.Values{"token": {strings.Repeat("x", maxPublicForm)}})
 	r.console.Close()
 	if got := log.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, `status=401 token="" again=3`) || strings.Contains(got, "hunter2") {

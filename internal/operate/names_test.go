@@ -25,10 +25,10 @@ func TestUnknownNames(t *testing.T) {
 		"all known":                {"shop", "orders", limits.RefuseUnknown, nil, ""},
 		"mistyped app":             {"shpo", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop; did you mean shop?"}, ""},
 		"no app, which is a fault": {"", "orders", limits.WarnUnknown, nil, ""},
-		"an app without FCM":       {"kiosk", "orders", limits.WarnUnknown, []string{"/targets/1/platform is not one that the configuration gives the app"}, ""},
+		"an app without FCM":       {"kiosk", "orders", limits.WarnUnknown, []string{"/targets/1/platform is not a platform of the app in the configuration"}, ""},
 		"a category, warned of":    {"shop", "odrers", limits.WarnUnknown, nil, "category odrers is not configured; did you mean orders?"},
-		"a category, refused":      {"shop", "odrers", limits.RefuseUnknown, []string{"/category is not one of the configuration's; did you mean orders?"}, ""},
-		"both":                     {"x", "Orders", limits.RefuseUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop", "/category is not one of the configuration's; did you mean orders?"}, ""},
+		"a category, refused":      {"shop", "odrers", limits.RefuseUnknown, []string{"/category is not configured; did you mean orders?"}, ""},
+		"both":                     {"x", "Orders", limits.RefuseUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop", "/category is not configured; did you mean orders?"}, ""},
 	} {
 		policies := limits.New(throttle.Policy{}, map[string]throttle.Policy{"orders": {}})
 		policies.SetUnknown(c.policy)
