@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// idempotencyHeader is the header with the ID of a notification whose body has no ID.
+// idempotencyHeader is the header with the ID of a notification without an ID in its body.
 // Source: draft-ietf-httpapi-idempotency-key-header.
 const idempotencyHeader = "Idempotency-Key"
 

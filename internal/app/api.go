@@ -107,7 +107,7 @@ func (s *System) withHealth(next http.Handler) http.Handler {
 	})
 }
 
-// stop stops accepting requests, and waits for those in flight.
+// stop stops accepting requests, and waits for the requests in flight.
 func (a *apiServer) stop(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -100,7 +100,7 @@ func TestAppsShareQuotaByKey(t *testing.T) {
 	for _, q := range s.quotas.List() {
 		got[q.Key] = q.Rate.Count
 	}
-	// a quota that was removed, or whose change needs a restart, stays
+	// a quota that was removed, or needs a restart to change, stays
 	if want := map[string]int{"quota/europe": 6, "fcm/" + project: 7, "apns/solo": 700, "category/shop/news": 50, "category/till/news": 50, "category/web/news": 50, "category/solo/news": 50}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

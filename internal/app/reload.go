@@ -106,7 +106,7 @@ func (s *System) live(c *configured) []*livePart {
 		{
 			keys:   []string{"limits.default", "limits.categories", "limits.unknown_category"},
 			except: []string{"limits.categories.*.throughput"},
-			// quiet hours need the time zone, whose change needs a restart
+			// quiet hours need the time zone, and a change of it needs a restart
 			fits: func(cfg *config.Config) bool {
 				return fitHorizon(cfg.Limits, horizon) && (!cfg.Limits.Quiet() || c.started.Limits.TimeZone != "")
 			},

@@ -64,7 +64,7 @@ type System struct {
 	health   *health.Health
 	// lastReload reports whether the last reload succeeded, and the time of the last success.
 	lastReload func() (ok bool, at time.Time)
-	// allQuotas returns all quotas, including those that no app names.
+	// allQuotas returns all quotas, even without an app that names them.
 	allQuotas func() (operate.Quotas, error)
 	// worker is nil before the worker has started.
 	worker atomic.Pointer[worker.Worker]

@@ -30,8 +30,8 @@ func expectFlag(cmd *cobra.Command) *confirmation {
 	return c
 }
 
-// confirm returns nil if the command may go on. n things would change, which what describes; do
-// is the verb of the question.
+// confirm returns nil if the command may go on. n is the number of things that would change. The
+// text "what" describes these things, and "do" is the verb of the question.
 func (c *confirmation) confirm(n int, what, do string) error {
 	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
 	switch {

@@ -36,8 +36,8 @@ func (f Fault) Error() string {
 	return strings.Join(append(parts, f.Message), ": ")
 }
 
-// Faults are all errors of a configuration, in the order of the file; those of
-// the environment are last.
+// Faults are all errors of a configuration, in the order of the file; errors
+// of the environment are last.
 type Faults []Fault
 
 // Error returns one fault a line.

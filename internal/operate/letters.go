@@ -19,8 +19,8 @@ type LetterPage struct {
 	Looked int `json:"-"`
 }
 
-// Letters reads dead letters from the cursor on, about as many as most says. It returns those that
-// the principal sees, without their jobs.
+// Letters reads dead letters from the cursor on, about as many as most says. It returns the
+// letters that the principal sees, without their jobs.
 func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*LetterPage, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err

@@ -25,8 +25,8 @@ type OverridePage struct {
 // overrideReads bounds the reads of overrides for a page.
 const overrideReads = 10
 
-// Overrides returns a page of overrides and mutes from the cursor on, whose app, user and category
-// are those of the level; "" matches any. most is about their number. A page may be short or empty
+// Overrides returns a page of overrides and mutes from the cursor on, with the app, user and
+// category of the level; "" matches any. most is about their number. A page may be short or empty
 // although there are more overrides: Next then is not "".
 func (o *Operator) Overrides(ctx context.Context, of limits.Level, cursor string, most int) (*OverridePage, error) {
 	if err := o.may(Look); err != nil {

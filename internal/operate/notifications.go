@@ -316,7 +316,7 @@ func (s *Service) CountStored(ctx context.Context) (int64, error) {
 	return counts.Waiting() + counts.Letters, err
 }
 
-// Timeline returns a user's sent notifications, and those that wait for the user's limits. The app
+// Timeline returns a user's sent notifications, and the ones that wait for the user's limits. The app
 // may be "" if there is only one app; without categories it covers all categories.
 func (o *Operator) Timeline(ctx context.Context, app, user string, categories []string) (*inspect.Timeline, error) {
 	app, err := o.appOf(ctx, app)

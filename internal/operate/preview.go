@@ -80,7 +80,7 @@ type Preview struct {
 	Users         Looked `json:"users"`
 	Notifications Looked `json:"notifications"`
 	// Sooner and Later count the notifications read that would leave earlier or later than without
-	// the change. AtOnce counts those of Sooner that would leave within two seconds.
+	// the change. AtOnce counts the part of Sooner that would leave within two seconds.
 	Sooner int `json:"sooner"`
 	Later  int `json:"later"`
 	AtOnce int `json:"at_once"`

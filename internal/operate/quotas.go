@@ -20,7 +20,7 @@ type RecentQuota struct {
 	Known *route.QuotaStatus
 }
 
-// RecentQuotas returns those of the first MostQuotas quotas that the principal sees, read recently,
+// RecentQuotas returns, of the first MostQuotas quotas, the ones that the principal sees, read recently,
 // and how many more there are, of all apps; 0 for a principal of some apps.
 func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more int, err error) {
 	if err := o.may(Look); err != nil {

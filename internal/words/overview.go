@@ -231,7 +231,7 @@ func incidents(o *operate.Overview, a Accounts) (wrong, held []Sentence) {
 	return wrong, held
 }
 
-// lost describes a loss of data in Redis, and what an operator must do.
+// lost describes a loss of data in Redis, and an operator's next steps.
 func lost(l *control.Loss) Sentence {
 	return Say("Redis has lost data: ", Lost(l), ", noticed ", l.At, ". Send, pause and set again what is still needed, and confirm the loss")
 }

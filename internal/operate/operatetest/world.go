@@ -83,7 +83,7 @@ func TwoApps(o *operate.Options) {
 
 // Each app has a waiting notification for each name in Waiting, and a dead letter for each name
 // in Letters. Their IDs are the app's name, a hyphen and that name. The categories in Limited have
-// an override, and those in Paused a pause.
+// an override, and the ones in Paused a pause.
 var (
 	Waiting = []string{"waits", "cancelled", "with-others", "each"}
 	Letters = []string{"letter", "requeued", "requeues", "purged", "purges"}
