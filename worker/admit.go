@@ -45,21 +45,23 @@ var (
 	errLost      = errors.New("another worker may own the job")
 )
 
-// admit asks the limiter about the delivery. If its slot is at most departureTimeout away, admit waits
-// and asks once more, as a return to the queue may take longer. A granted delivery keeps its permits and
-// units; any other has given them back.
+// admit asks the limiter about the delivery. While its slot is at most departureTimeout away, admit
+// waits for the slot and asks again, for up to turnTimeout: a return to the queue may take longer, and
+// later deliveries of the line would pass. A granted delivery keeps its permits and units; any other has
+// given them back.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	decision, err := a.ask(ctx, d)
-	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departureTimeout {
-		return decision, err
+	for began := time.Now(); ; {
+		decision, err := a.ask(ctx, d)
+		if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departureTimeout || time.Since(began) > turnTimeout {
+			return decision, err
+		}
+		if err := clock.Sleep(ctx, decision.Left); err != nil {
+			return decision, err
+		}
 	}
-	if err := clock.Sleep(ctx, decision.Left); err != nil {
-		return decision, err
-	}
-	return a.ask(ctx, d)
 }
 
-// ask is admit without the second call.
+// ask is admit without the wait.
 func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
 	limited := len(d.scopes) > 0

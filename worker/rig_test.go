@@ -53,6 +53,7 @@ type rig struct {
 	producer *push.Producer
 	records  *store.Records
 	limiter  *throttle.Redis
+	bursts   int // of inOrder
 	options  worker.Options
 	seen     *seen
 }
