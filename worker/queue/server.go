@@ -187,19 +187,19 @@ func (s *Server) drain(most time.Duration) {
 	}
 }
 
-// giveBack cancels the claimed jobs and ends their terms, so that nothing more is sent. It
-// returns the jobs to their queues in the order in which they were pulled, and reports whether
-// that succeeded.
+// giveBack ends the terms of the claimed jobs and then cancels the jobs, as a cancelled job with a
+// valid term might send. It returns the jobs to their queues in the order in which they were pulled,
+// and reports whether that succeeded.
 func (s *Server) giveBack() bool {
 	of := map[string][]store.Job{}
 	s.mu.Lock()
 	left := slices.SortedFunc(maps.Keys(s.claimed), func(a, b *claimedJob) int { return cmp.Compare(s.claimed[a], s.claimed[b]) })
 	s.mu.Unlock()
-	s.cut()
 	for _, t := range left {
 		t.Term.end()
 		of[t.Queue] = append(of[t.Queue], t.Job.Job)
 	}
+	s.cut()
 	ctx, cancel := context.WithTimeout(context.Background(), clock.LastTimeout)
 	defer cancel()
 	all := true
