@@ -31,8 +31,10 @@ type evidence struct {
 	unsent   subject            // the last subject made up for an unsent push
 
 	// cause is the class of answers that closed the route; silent while the route is open. A further
-	// answer of this class confirms the trouble.
+	// answer of this class confirms the trouble. If adopted, another worker closed the route, and cause is
+	// refused: an answer that throttles a device confirms it too.
 	cause   class
+	adopted bool
 	current Trouble
 	spike   spike
 }
@@ -114,7 +116,7 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 	case open:
 		l.Trouble = closes(found)
 	default:
-		l.Trouble = c == failed || c > message && c == e.cause
+		l.Trouble = c == failed || c > message && c == e.cause || c == throttled && e.adopted
 		if !l.Trouble && closes(found) { // the trouble has changed
 			l.Trouble, e.cause = true, c
 		}
@@ -212,12 +214,12 @@ func (e *evidence) suspects(about subject) bool {
 	return slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about })
 }
 
-// adoptDelay records that another worker has closed the route for a delay, mostly for a quota. A later
-// answer that the quota is exceeded confirms the trouble.
+// adoptDelay records that another worker has closed the route for a delay: mostly for a quota, or because
+// most devices are throttled.
 func (e *evidence) adoptDelay() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.cause = refused
+	e.cause, e.adopted = refused, true
 }
 
 // newest returns the newest refusals, bounded by the constant many.
@@ -233,7 +235,7 @@ func (e *evidence) clearTrouble() {
 
 func (e *evidence) clear() {
 	e.buckets, e.refusals = [windowBuckets]bucket{}, [classes][]refusal{}
-	e.streak, e.cause, e.current = [classes]int{}, silent, Trouble{}
+	e.streak, e.cause, e.adopted, e.current = [classes]int{}, silent, false, Trouble{}
 }
 
 // reset clears the spike too: the credentials changed or an operator resumed the route.

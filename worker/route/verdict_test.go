@@ -157,6 +157,25 @@ func TestProbeAnswerDecidesClosedRoute(t *testing.T) {
 	}
 }
 
+// A throttled device confirms a delay that another worker has shared, because most devices may be
+// throttled. It does not confirm that the app's key is refused.
+func TestThrottledProbeConfirmsSharedDelay(t *testing.T) {
+	t.Parallel()
+	shared, own := evidence{}, evidence{cause: refused}
+	shared.adoptDelay()
+	now := time.Unix(1_795_219_200, 0)
+	if l := shared.take(now, &busyDevice, throttled, 1, false); l.shows != fails || !l.Trouble {
+		t.Errorf("under a shared delay: %+v", l)
+	}
+	if l := own.take(now, &busyDevice, throttled, 1, false); l.shows != works || l.Trouble {
+		t.Errorf("while the key is refused: %+v", l)
+	}
+	shared.clearTrouble()
+	if l := shared.take(now, &busyDevice, throttled, 1, true); l.Trouble {
+		t.Errorf("after the delay: %+v", l)
+	}
+}
+
 // The reported trouble counts the failed answers and all answers.
 func TestTroubleCountsAnswers(t *testing.T) {
 	t.Parallel()
