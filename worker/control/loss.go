@@ -70,6 +70,11 @@ var lossScript = redis.NewScript(lossSource)
 // confirmedFor is how late a process may notice a confirmed loss without recording it again.
 const confirmedFor = 24 * time.Hour
 
+// callMargin is more than the time that the call of lossScript takes to reach Redis. The script computes
+// from its own clock when this process last read the data without a loss: too early an instant is
+// harmless, and with too late an instant a confirmed loss would come back.
+const callMargin = 2 * time.Second
+
 // recordLoss records the losses that NoteLoss has added since the last call. After an error the
 // next call tries again; if only the reply was lost, the counts are then too high.
 func (c *Control) recordLoss(ctx context.Context) error {
@@ -81,7 +86,7 @@ func (c *Control) recordLoss(ctx context.Context) error {
 	if !some {
 		return nil
 	}
-	err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "note", l.self, time.Since(whole).Milliseconds()+1,
+	err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "note", l.self, (time.Since(whole) + callMargin).Milliseconds(),
 		"notifications", noted.Notifications, "pauses", noted.Pauses, "overrides", noted.Overrides).Err()
 	if err != nil {
 		c.NoteLoss(noted, whole)
