@@ -45,24 +45,22 @@ var (
 	errLost      = errors.New("another worker may own the job")
 )
 
-// admit asks the limiter about the delivery. While its slot is at most departureTimeout away, admit
-// waits for the slot and asks again, for up to turnTimeout: a return to the queue may take longer, and
-// later deliveries of the line would pass. A granted delivery keeps its permits and units; any other has
-// given them back.
+// admit asks the limiter about the delivery. While its slot is near, admit waits for the slot and asks
+// again, for up to turnTimeout. A granted delivery keeps its permits and units; any other has given them
+// back.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	for began := time.Now(); ; {
-		decision, err := a.ask(ctx, d)
-		if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departureTimeout || time.Since(began) > turnTimeout {
-			return decision, err
-		}
-		if err := clock.Sleep(ctx, decision.Left); err != nil {
-			return decision, err
+	defer a.lines.leave(d)
+	got := a.ask(ctx, d)
+	for began := time.Now(); got.near() && time.Since(began) <= turnTimeout; got = a.ask(ctx, d) {
+		if err := clock.Sleep(ctx, got.Left); err != nil {
+			return got.Decision, err
 		}
 	}
+	return got.Decision, got.err
 }
 
 // ask is admit without the wait.
-func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
+func (a *admission) ask(ctx context.Context, d *delivery) answer {
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
 	limited := len(d.scopes) > 0
 	var span trace.Span
@@ -77,7 +75,7 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 		if limited {
 			span.End()
 		}
-		return decision, err
+		return answer{decision, err}
 	}
 	if limited {
 		if err != nil {
@@ -90,7 +88,7 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 		a.giveBack(ctx, d)
 	}
 	if err != nil {
-		return decision, err
+		return answer{decision, err}
 	}
 	if decision.ClockBack > 0 {
 		a.back.log(ctx, a.Log, a.repeats, d, decision.ClockBack)
@@ -105,7 +103,7 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	if decision.Status == throttle.Granted {
 		a.paced(d, &decision)
 	}
-	return decision, nil
+	return answer{Decision: decision}
 }
 
 // askInTurn asks in the delivery's turn. A delivery that still holds permits, as it had no connection,

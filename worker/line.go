@@ -44,6 +44,7 @@ type turn struct {
 	since time.Time
 
 	line    *line
+	stays   bool          // its last answer was near: it is in the line still
 	ready   bool          // the delivery waits for its answer
 	mustAsk chan struct{} // receives when the delivery must ask
 	reply   chan answer   // receives the limiter's answer
@@ -53,6 +54,12 @@ type turn struct {
 type answer struct {
 	throttle.Decision
 	err error
+}
+
+// near reports whether the visit waits for its slot, because a return to the queue may take longer. Its
+// turn stays in the line meanwhile, so that no turn behind it passes.
+func (a *answer) near() bool {
+	return a.err == nil && a.Status == throttle.Deferred && !a.Slotless && a.Left <= departureTimeout
 }
 
 // turnTimeout is lines.timeout outside of tests. A job ahead may wait for units for as long as
@@ -85,15 +92,20 @@ func (in *line) insert(t *turn) {
 	in.turns = slices.Insert(in.turns, i, t)
 }
 
-// leave takes the delivery out of its line, and reports whether it was in the line.
-func (l *lines) leave(d *delivery) bool {
+// leave takes the delivery out of its line, if it is there.
+func (l *lines) leave(d *delivery) {
+	if d.turn != nil {
+		l.remove(d.turn)
+		d.turn = nil
+	}
+}
+
+// remove takes the turn out of its line, and reports whether it was there.
+func (l *lines) remove(t *turn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d.turn == nil {
-		return false
-	}
-	in := d.turn.line
-	i := slices.Index(in.turns, d.turn)
+	in := t.line
+	i := slices.Index(in.turns, t)
 	if i < 0 {
 		return false
 	}
@@ -155,13 +167,18 @@ func (l *lines) askFor(ctx context.Context, first *turn) {
 
 // sendAnswers sends each answer to its turn, and puts turns without an answer back into the line.
 func (l *lines) sendAnswers(together []*turn, answers []answer) {
-	for i := range answers {
-		together[i].reply <- answers[i]
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := together[0].line
 	in.asking = false
+	for i := range answers {
+		t := together[i]
+		t.ready, t.stays = false, answers[i].near()
+		if t.stays {
+			in.insert(t)
+		}
+		t.reply <- answers[i]
+	}
 	for _, t := range together[len(answers):] {
 		t.release()
 		in.insert(t)
@@ -175,7 +192,7 @@ func (l *lines) askInTurn(ctx context.Context, d *delivery) answer {
 		l.enter(d)
 	}
 	t := d.turn
-	defer func() { d.turn = nil }()
+	d.turn = nil
 	l.mu.Lock()
 	t.ready = true
 	l.wakeFirst(t.line)
@@ -189,13 +206,16 @@ func (l *lines) askInTurn(ctx context.Context, d *delivery) answer {
 			l.askFor(ctx, t)
 			continue
 		case a := <-t.reply:
+			if t.stays {
+				d.turn = t
+			}
 			return a
 		case <-timeout.C:
 			timeout.Reset(l.timeout)
 		case <-ended:
 			ended = nil
 		}
-		if l.leave(d) {
+		if l.remove(t) {
 			return l.ask(ctx, t, func() []*turn { return nil })[0]
 		}
 	}

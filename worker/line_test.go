@@ -23,6 +23,7 @@ type lineRig struct {
 	asked   [][]int // the numbers of the deliveries that were asked about together
 	answers chan int
 	err     error
+	defers  time.Duration // the next answer defers by this long
 }
 
 func newLineRig() *lineRig {
@@ -40,7 +41,11 @@ func newLineRig() *lineRig {
 		if err := ctx.Err(); err != nil {
 			return slices.Repeat([]answer{{err: err}}, len(together))
 		}
-		return slices.Repeat([]answer{{Decision: throttle.Decision{Status: throttle.Granted}, err: r.err}}, n)
+		decision := throttle.Decision{Status: throttle.Granted}
+		if left := r.defers; left > 0 {
+			decision, r.defers = throttle.Decision{Status: throttle.Deferred, Left: left}, 0
+		}
+		return slices.Repeat([]answer{{Decision: decision, err: r.err}}, n)
 	})
 	return r
 }
@@ -133,6 +138,26 @@ func TestLinePassesStuckJob(t *testing.T) {
 		r.answers <- 1
 		r.check(t, []int{3}, []int{2})
 	})
+}
+
+// While a job waits in its visit for a near slot, later jobs of its line do not pass. If its slot is far,
+// they do.
+func TestNearSlotKeepsTurn(t *testing.T) {
+	t.Parallel()
+	for slot, want := range map[time.Duration][][]int{departureTimeout: {{1}, {1, 2}, {2}}, departureTimeout + 1: {{1}, {2}, {1}}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newLineRig()
+			first, second := r.taken("u", 1), r.taken("u", 2)
+			r.defers = slot
+			for range 3 {
+				r.answers <- 1
+			}
+			r.decideAll(t.Context(), first)
+			r.decideAll(t.Context(), second)
+			r.decideAll(t.Context(), first)
+			r.check(t, want...)
+		})
+	}
 }
 
 // If the asking job is cancelled, the other jobs ask again. An error of the limiter goes to all jobs of

@@ -43,7 +43,7 @@ func TestFailedPushKeepsOrderOfOtherPushes(t *testing.T) {
 			t.Cleanup(func() { sender.Close() })
 			r.with(sender)
 			r.start()
-			r.inOrder(t, n, func() map[int]standin.Answer { return map[int]standin.Answer{1: c.answer} })
+			r.inOrder(t, 0, n, map[int]standin.Answer{1: c.answer})
 			if got := r.record(burstID(0, 1)); got.State != c.ends {
 				t.Errorf("the failed push ended as %+v", got)
 			}
@@ -60,37 +60,33 @@ func TestFailuresInBurstKeepOrder(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(policy, nil))
 	r.options.WaitForTurns(eventually.Patience)
 	r.start()
-	for _, n := range []int{6, 200} {
-		r.inOrder(t, n, func() map[int]standin.Answer {
-			fails := map[int]standin.Answer{}
-			for i := range n {
-				if rand.IntN(6) == 0 {
-					fails[i] = answers[rand.IntN(len(answers))]
-				}
+	for burst, n := range []int{6, 200} {
+		fails := map[int]standin.Answer{}
+		for i := range n {
+			if rand.IntN(6) == 0 {
+				fails[i] = answers[rand.IntN(len(answers))]
 			}
-			return fails
-		})
+		}
+		r.inOrder(t, burst, n, fails)
 	}
 }
 
-// inOrder has bursts of n pushes, of which fails draws the failures, until the others are admitted in
-// order, but at most three: on a stalled machine one push may pass the one before it.
-func (r *rig) inOrder(t *testing.T, n int, fails func() map[int]standin.Answer) {
+// inOrder expects that a burst of n pushes, of which fails fail at first, is admitted in order. On a
+// machine that stalls, one push in 50 may have no connection in time, and swap with the next.
+func (r *rig) inOrder(t *testing.T, burst, n int, fails map[int]standin.Answer) {
 	t.Helper()
-	const tries = 3
-	for range tries {
-		failing := fails()
-		order := r.leave(t, r.bursts, n, failing)
-		r.bursts++
-		if len(order) != n-len(failing) {
-			t.Fatalf("%d of %d pushes without a failure were admitted", len(order), n-len(failing))
+	order := r.leave(t, burst, n, fails)
+	swapped := 0
+	sorted := slices.Clone(order)
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] < sorted[i-1] {
+			sorted[i], sorted[i-1] = sorted[i-1], sorted[i]
+			swapped++
 		}
-		if slices.IsSorted(order) {
-			return
-		}
-		t.Logf("admitted in the order %v", order)
 	}
-	t.Errorf("%d bursts of %d were admitted out of order", tries, n)
+	if len(order) != n-len(fails) || swapped > max(1, n/50) || !slices.IsSorted(sorted) {
+		t.Errorf("%d pushes without a failure were admitted in the order %v", n-len(fails), order)
+	}
 }
 
 // burstID returns the ID of the nth notification of a burst.

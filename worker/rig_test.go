@@ -53,7 +53,6 @@ type rig struct {
 	producer *push.Producer
 	records  *store.Records
 	limiter  *throttle.Redis
-	bursts   int // of inOrder
 	options  worker.Options
 	seen     *seen
 }

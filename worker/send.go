@@ -25,8 +25,8 @@ type sender struct {
 }
 
 // departureTimeout is the longest time from an admission to the start of its first push: half of the 50 ms
-// by which pushes may deviate from the limits. The rest is for the way to the provider. It is also the
-// longest time that a visit waits for its slot.
+// by which pushes may deviate from the limits. The rest is for the way to the provider. It is also how
+// near a slot is for which a visit waits: see admission.admit.
 const departureTimeout = 25 * time.Millisecond
 
 // send makes one attempt for every target that is due.
