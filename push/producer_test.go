@@ -34,7 +34,7 @@ func TestEnqueueRefusesInvalidNotification(t *testing.T) {
 	}{
 		"nil":           {nil, ""},
 		"expired":       {&push.Notification{ID: "late", App: "a", User: "u", Targets: to, Title: "t", ExpiresAt: time.Now().Add(-time.Second)}, "/expires_at"},
-		"over too soon": {&push.Notification{ID: "soon", App: "a", User: "u", Targets: to, Title: "t", TTL: push.Duration(10 * time.Second), NotBefore: time.Now().Add(time.Minute)}, "/ttl"},
+		"over too soon": {&push.Notification{ID: "soon", App: "a", User: "u", Targets: to, Title: "t", TTL: push.Duration(10 * time.Second), NotBefore: time.Now().Add(time.Hour)}, "/ttl"},
 		"silent":        {&push.Notification{ID: "mute", App: "a", User: "u", Targets: to}, "/push_type"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestConcurrentEnqueuesShareScriptCalls(t *testing.T) {
 	t.Parallel()
 	base := redistest.Start(t).Client(t)
 	calls := redistest.Count(base, redistest.Script)
-	client, stop := pipeline.Share(base, pipeline.Options{})
+	client, stop := pipeline.Share(base, pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)
 	producer := push.NewProducer(client, "", 0)
 	const callers, each = 64, 50
