@@ -21,7 +21,6 @@ type holds struct {
 	control *control.Control
 
 	inForce atomic.Pointer[pause.InForce] // the result of the last read
-	readAt  time.Time                     // when the last read began
 }
 
 // paused reports whether the operator's pause with that selector is in force.
@@ -78,7 +77,6 @@ func (h *holds) read(ctx context.Context) error {
 	h.routes.Apply(ctx, in, asked)
 	before := h.inForce.Swap(in)
 	h.logPauses(ctx, in, before)
-	h.readAt = asked
 	return nil
 }
 
@@ -95,7 +93,7 @@ func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", append(attrs, slog.String("ended_by", by))...)
 		case p.Until.IsZero() || time.Until(p.Until) > time.Minute: // not due to end: clocks differ by less
 			h.Log.LogAttrs(ctx, slog.LevelWarn, "an operator's pause is gone from Redis before its end: begin it again", attrs...)
-			h.control.NoteLoss(control.Loss{Pauses: 1}, h.readAt)
+			h.control.NoteLoss(control.Loss{Pauses: 1})
 		default:
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", attrs...)
 		}

@@ -37,22 +37,17 @@ var (
 type losses struct {
 	self string // identifies this process, as several processes notice the same loss
 
-	mu    sync.Mutex
-	some  bool
-	whole time.Time // before the first of them
+	mu   sync.Mutex
+	some bool
 	Loss
 }
 
 func newLosses() *losses { return &losses{self: rand.Text()[:8]} }
 
-// NoteLoss adds to the loss that RecordLosses records. whole is when this process last read the
-// data without a loss: a loss that was confirmed later is the same one, and stays confirmed.
-func (c *Control) NoteLoss(l Loss, whole time.Time) {
+// NoteLoss adds to the loss that RecordLosses records.
+func (c *Control) NoteLoss(l Loss) {
 	c.losses.mu.Lock()
 	defer c.losses.mu.Unlock()
-	if !c.losses.some || whole.Before(c.losses.whole) {
-		c.losses.whole = whole
-	}
 	c.losses.some = true
 	c.losses.Notifications += l.Notifications
 	c.losses.Pauses += l.Pauses
@@ -67,29 +62,21 @@ var lossSource string
 
 var lossScript = redis.NewScript(lossSource)
 
-// confirmedFor is how late a process may notice a confirmed loss without recording it again.
-const confirmedFor = 24 * time.Hour
-
-// callMargin is more than the time that the call of lossScript takes to reach Redis. The script computes
-// from its own clock when this process last read the data without a loss: too early an instant is
-// harmless, and with too late an instant a confirmed loss would come back.
-const callMargin = 2 * time.Second
-
 // recordLoss records the losses that NoteLoss has added since the last call. After an error the
 // next call tries again; if only the reply was lost, the counts are then too high.
 func (c *Control) recordLoss(ctx context.Context) error {
 	l := c.losses
 	l.mu.Lock()
-	some, noted, whole := l.some, l.Loss, l.whole
+	some, noted := l.some, l.Loss
 	l.some, l.Loss = false, Loss{}
 	l.mu.Unlock()
 	if !some {
 		return nil
 	}
-	err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "note", l.self, (time.Since(whole) + callMargin).Milliseconds(),
+	err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "note", l.self,
 		"notifications", noted.Notifications, "pauses", noted.Pauses, "overrides", noted.Overrides).Err()
 	if err != nil {
-		c.NoteLoss(noted, whole)
+		c.NoteLoss(noted)
 	}
 	return err
 }
@@ -104,9 +91,9 @@ func ReadLoss(ctx context.Context, client redis.UniversalClient, prefix string) 
 }
 
 // ConfirmLoss confirms the recorded loss that has this At, and returns it. Its error may be
-// ErrNoLoss or ErrMoreLost. Processes that notice the same loss later do not record it again.
+// ErrNoLoss or ErrMoreLost. A process that notices the same loss later records it again.
 func (c *Control) ConfirmLoss(ctx context.Context, at time.Time) (*Loss, error) {
-	reply, err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "confirm", at.UnixMilli(), confirmedFor.Milliseconds()).Slice()
+	reply, err := lossScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, "confirm", at.UnixMilli()).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("confirm the recorded loss: %w", err)
 	}
@@ -124,8 +111,8 @@ func (c *Control) ConfirmLoss(ctx context.Context, at time.Time) (*Loss, error) 
 	return readLoss(fields), nil
 }
 
-// readLoss takes the highest count of each kind, as all workers notice the same loss. It returns
-// nil if none is unconfirmed.
+// readLoss takes the highest count of each kind, as all workers notice the same loss. It returns nil if
+// no loss is recorded.
 func readLoss(fields map[string]string) *Loss {
 	if fields["at"] == "" {
 		return nil

@@ -19,29 +19,23 @@ const SumsEvery = 2 * time.Second
 // skips a shard that cannot be read; other code logs that. It also records the losses given to NoteLoss.
 func (c *Control) RecordLosses(ctx context.Context, log, redisLog *slog.Logger) {
 	last := map[int]store.Counts{}
-	whole := map[int]time.Time{} // when each was read
 	unrecorded := clock.Trouble{Log: redisLog, Begins: "a loss of data in Redis cannot be recorded yet", Ends: "the loss of data in Redis is recorded"}
 	clock.Every(ctx, SumsEvery, func() {
 		defer func() { unrecorded.Failing(ctx, c.recordLoss(ctx)) }()
-		asked := time.Now()
 		counts, err := c.records.PrimaryCounts(ctx)
 		if _, err := store.Unreachable(err); err != nil {
 			return
 		}
 		var waited int64
 		var before, now store.Counts // sums of the shards with losses
-		since := asked
 		for shard, one := range counts {
 			if n, fewer := lost(last[shard], one); fewer {
 				waited, before, now = waited+n, before.Plus(last[shard]), now.Plus(one)
-				if whole[shard].Before(since) {
-					since = whole[shard]
-				}
 			}
-			last[shard], whole[shard] = one, asked
+			last[shard] = one
 		}
 		if before.Accepted > 0 {
-			c.NoteLoss(Loss{Notifications: waited}, since)
+			c.NoteLoss(Loss{Notifications: waited})
 			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis has lost accepted notifications: about %d waiting notifications are gone; send them again, and set appendonly yes", waited),
 				slog.Int64("accepted_before", before.Accepted), slog.Int64("accepted_now", now.Accepted))
 		}

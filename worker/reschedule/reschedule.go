@@ -87,16 +87,12 @@ func Follow(ctx context.Context, c Config) {
 	side.Go(func() { r.run(ctx, r.newUsers, r.moveUsers) })
 	side.Go(func() { r.run(ctx, r.newScopes, r.scanScopes) })
 	unknown := clock.Trouble{Log: c.RedisLog, Begins: "this worker cannot read changes of the limits; the limits read last stay in force", Ends: "this worker reads changes of the limits again"}
-	whole := time.Now() // the last read without an error
 	c.Overrides.Follow(ctx, c.Limits, func(changes []limits.Change, err error) {
 		unknown.Failing(ctx, err)
 		r.note(changes, err == nil)
 		if n := lost(changes); n > 0 {
 			c.RedisLog.LogAttrs(ctx, slog.LevelWarn, "Redis has lost overrides and mutes before their end: set them again", slog.Int("count", n))
-			c.Control.NoteLoss(control.Loss{Overrides: int64(n)}, whole)
-		}
-		if err == nil {
-			whole = time.Now()
+			c.Control.NoteLoss(control.Loss{Overrides: int64(n)})
 		}
 	})
 }
