@@ -41,10 +41,11 @@ type Digest struct {
 	Body  string `json:"body,omitempty"`
 }
 
-// places matches the placeholders of a digest's text. Braces that remain without them are a fault.
+// places matches the placeholders of a digest's text. Braces that remain without them are a fault,
+// of which braced matches a wrong placeholder's name or one brace: the log gets no other text.
 var (
 	places = regexp.MustCompile(`\{(count|more|first|second|third)\}`)
-	braced = regexp.MustCompile(`\{[^{}]*\}?|\}`)
+	braced = regexp.MustCompile(`\{[A-Za-z0-9_.]{0,20}\}|[{}]`)
 )
 
 // ordinals are the placeholders for titles, by position.

@@ -54,10 +54,13 @@ func TestDigestIsValidated(t *testing.T) {
 // The fault of a digest's text names the braces that have no meaning.
 func TestDigestFaultNamesBraces(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"{count} of {number}": `not "{number}"`, "{count} :-}": `not "}"`, "{count} {": `not "{"`} {
+	for text, want := range map[string]string{
+		"{count} of {number}": `not "{number}"`, "{count} :-}": `not "}"`, "{count} {": `not "{"`,
+		"{secret text": `not "{"`, "{secret text}": `not "{"`, "{" + strings.Repeat("secret", 4) + "}": `not "{"`,
+	} {
 		n := liked("id", "Ada")
 		n.Digest.Title = text
-		if err := n.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := n.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

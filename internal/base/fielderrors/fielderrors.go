@@ -13,8 +13,8 @@ type Fault struct {
 	// Field is a JSON pointer (RFC 6901) into a notification or a request, such as
 	// "/targets/3/token", or a configuration key, such as "min_gap"; "" for the whole value.
 	Field string `json:"field"`
-	// Problem is the error and the expectation, without the field's name. It never contains a
-	// notification's values.
+	// Problem is the error and the expectation, without the field's name. Of a notification's
+	// values it contains at most the name of a wrong placeholder.
 	Problem string `json:"problem"`
 }
 
