@@ -3,6 +3,7 @@ package push
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -266,6 +267,30 @@ func TestSizeLimitsAreExact(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The block of another platform is not part of the payload that is too large.
+func TestSizeFaultNamesFieldOfThePlatform(t *testing.T) {
+	t.Parallel()
+	long := json.RawMessage(`{"data":{"long":"` + strings.Repeat("x", 4500) + `"}}`)
+	for name, test := range map[string]struct {
+		change func(*Notification)
+		want   []string
+	}{
+		"APNs":     {only(APNs), []string{"/body"}},
+		"FCM":      {only(FCM), []string{"/fcm"}},
+		"both":     {func(*Notification) {}, []string{"/body", "/fcm"}},
+		"Web Push": {func(n *Notification) { n.Targets = []Target{browser()} }, []string{"/body"}},
+	} {
+		n := sample()
+		n.Body, n.FCM = strings.Repeat("b", 4200), long
+		test.change(n)
+		got := fields(faultsOf(t, n.Validate()))
+		slices.Sort(got)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
 	}
 }
 

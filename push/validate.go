@@ -390,7 +390,7 @@ func (n *Notification) sizeFaults(only bool) Faults {
 		var tooLarge Faults
 		if errors.As(err, &tooLarge) {
 			for _, fault := range tooLarge {
-				f.Add(n.longest(), "is too long: the notification %s", fault.Problem)
+				f.Add(n.longest(p), "is too long: the notification %s", fault.Problem)
 			}
 		} else if err != nil && only {
 			f.Add("", "cannot be rendered for %s: %v", p.name, err)
@@ -399,8 +399,8 @@ func (n *Notification) sizeFaults(only bool) Faults {
 	return f
 }
 
-// longest returns the field of the longest part of the content.
-func (n *Notification) longest() (field string) {
+// longest returns the field of the longest part of the content that the platform gets.
+func (n *Notification) longest(p *platform) (field string) {
 	data, most := 0, 0
 	for key, value := range n.Data {
 		data += len(key) + len(value)
@@ -410,7 +410,7 @@ func (n *Notification) longest() (field string) {
 		bytes int
 	}{
 		{"/title", len(n.Title)}, {"/subtitle", len(n.Subtitle)}, {"/body", len(n.Body)}, {"/data", data}, {"/image", len(n.Image)}, {"/sound", len(n.Sound)},
-		{"/apns", len(n.APNs)}, {"/fcm", len(n.FCM)}, {"/webpush", len(n.WebPush)},
+		{"/" + string(p.name), len(*p.block(n))},
 	} {
 		if part.bytes > most {
 			field, most = part.field, part.bytes
