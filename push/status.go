@@ -23,7 +23,7 @@ const (
 	Expired       State = store.Expired
 	Cancelled     State = store.Cancelled
 	Superseded    State = store.Superseded
-	Muted         State = store.Muted    // its user, its category or both are muted
+	Muted         State = store.Muted    // its app, user, category or a combination of these is muted
 	Digested      State = store.Digested // another notification's push carries it
 )
 

@@ -252,8 +252,8 @@ func decide(outcomes []outcome, attempts int, since time.Duration, b budget, bac
 	return over
 }
 
-// endEarly ends the notification in the given state, or as delivered if an earlier visit delivered it to
-// a target.
+// endEarly ends the notification in the given state, or as delivered if one of its targets was
+// delivered, in this visit or an earlier one.
 func (d *delivery) endEarly(state push.State, why string) end {
 	c := end{state: state, problem: why}
 	for i := range d.outcomes {
@@ -283,7 +283,7 @@ func (h *handler) unlessMuted(d *delivery, to result) result {
 
 // endMuted ends a muted notification.
 func (d *delivery) endMuted() end {
-	return d.endEarly(push.Muted, "its user, its category or both are muted")
+	return d.endEarly(push.Muted, "its app, user, category or a combination of these is muted")
 }
 
 // rejectLineFull rejects a notification because its user's line is full.

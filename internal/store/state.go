@@ -16,7 +16,7 @@ const (
 	Expired       State = "expired"
 	Cancelled     State = "cancelled"
 	Superseded    State = "superseded"
-	Muted         State = "muted"    // its user, its category or both are muted
+	Muted         State = "muted"    // its app, user, category or a combination of these is muted
 	Digested      State = "digested" // included in a carrier's push
 )
 

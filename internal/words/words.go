@@ -135,7 +135,7 @@ var ends = map[push.State]string{
 	push.Expired:       "It expired before it could be sent",
 	push.Cancelled:     "It was cancelled",
 	push.Superseded:    "A newer one with the same collapse key took its place",
-	push.Muted:         "Its user, its category or both are muted",
+	push.Muted:         "Its app, user, category or a combination of these is muted",
 }
 
 // Target describes a target, its outcome, and the provider's ID of the push.
