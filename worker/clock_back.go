@@ -16,8 +16,8 @@ const (
 	namedFor  = time.Hour
 )
 
-// clockBack logs, once each, the users that wait because Redis's clock was set back. The zero value
-// is ready to use.
+// clockBack logs, once an hour each, the users that wait because Redis's clock was set back, at most
+// mostNamed an hour. The zero value is ready to use.
 type clockBack struct {
 	mu    sync.Mutex
 	named map[limits.Level]bool
@@ -29,7 +29,7 @@ func (c *clockBack) log(ctx context.Context, log *slog.Logger, repeats *logdedup
 	user := limits.Level{App: d.App, User: d.User}
 	switch named, more := c.add(user, time.Now()); {
 	case named:
-		log.LogAttrs(ctx, slog.LevelWarn, "Redis's clock was set back: a user gets nothing until it has caught up",
+		log.LogAttrs(ctx, slog.LevelWarn, "Redis's clock was set back: the limited notifications of a user wait until it has caught up; see the user's timeline",
 			slog.String("app", d.App), slog.String("user", d.User), slog.Duration("in", by.Round(time.Second)))
 	case more:
 		repeats.Write(ctx, log, slog.LevelWarn, "Redis's clock was set back: more users wait than the log names", nil)

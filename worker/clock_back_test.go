@@ -38,7 +38,7 @@ func TestClockSetBackNamesUsers(t *testing.T) {
 	round("before")
 	r.settled(users)
 	server.SetTime(now.Add(-time.Hour))
-	const named, counted = "a user gets nothing until it has caught up", "more users wait than the log names"
+	const named, counted = "the limited notifications of a user wait until it has caught up", "more users wait than the log names"
 	round("after")
 	wait(t, func() bool { return strings.Count(log.text(), named) == 100 && strings.Contains(log.text(), counted) })
 	round("again")
