@@ -31,7 +31,7 @@ type Rate struct {
 }
 
 // ParseRate reads a rate written COUNT/PERIOD, such as "10/1m" or "100/24h".
-// PERIOD is a Go duration, or a number of days: "7d".
+// PERIOD is a Go duration, which may begin with days: "7d", "1d12h".
 func ParseRate(s string) (Rate, error) {
 	count, period, found := strings.Cut(s, "/")
 	if !found {
@@ -131,8 +131,9 @@ type Policy struct {
 	//
 	// It excludes MinGap, Rates and Quiet.
 	Exempt bool `yaml:"exempt" default:"false"`
-	// Windows in which only `critical` notifications are sent, in the user's time zone: `22:00-08:00`
-	// of every day, or with the days on which it begins, as in `Sa-Su 22:00-10:00`. A category's
+	// Windows in which only `critical` notifications and exempt categories are sent, in the user's
+	// time zone: `22:00-08:00` of every day, or with the days on which it begins, as in
+	// `Sa-Su 22:00-10:00`. Held notifications are sent afterwards, at the limits' rate. A category's
 	// windows replace the default's; `[]` is none.
 	//
 	// nil inherits the quiet hours, and an empty value means that there are none. The slice must

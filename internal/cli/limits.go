@@ -147,7 +147,7 @@ limits.default.`,
 	f := cmd.Flags()
 	f.StringVar(&draft.MinGap, "min-gap", "", "`DURATION` that lies between any two at least, such as 1s")
 	f.StringArrayVar(&draft.Rates, "rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
-	f.StringArrayVar(&draft.Quiet, "quiet-hours", nil, "`WINDOW` in which nothing is sent, such as 22:00-08:00 or 'Sa-Su 22:00-10:00'; may be repeated; none for no quiet hours")
+	f.StringArrayVar(&draft.Quiet, "quiet-hours", nil, "`WINDOW` in which only critical notifications and exempt categories are sent, such as 22:00-08:00 or 'Sa-Su 22:00-10:00'; may be repeated; none for no quiet hours")
 	f.BoolVar(&draft.Policy.Exempt, "exempt", false, "take the category out of every limit")
 	dry, asJSON := dryFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {

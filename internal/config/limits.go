@@ -27,10 +27,11 @@ type Limits struct {
 	// Pushes to each device, such as `{rates: [240/1m, 5000/1h]}`; by `sliding_window` (the default
 	// here) or `fixed_window`.
 	Device *Device `yaml:"device" reload:"numbers"`
-	// The IANA time zone of notifications without one, for `not_before_local` and `quiet_hours`,
-	// which require it.
+	// The IANA time zone of notifications without one, for `not_before_local` and quiet hours;
+	// `quiet_hours` require it.
 	TimeZone string `yaml:"time_zone"`
-	// By how much later each user's quiet hours may end, different each day, in whole seconds.
+	// By how much later each user's quiet hours may end, different each day, so that not all end at
+	// once; in whole seconds.
 	QuietHoursSpread time.Duration `yaml:"quiet_hours_spread" default:"10m" range:"0s..2h"`
 	// How many [slots](guarantees.md#order) a user's notifications of a category may hold; those of
 	// all categories twice as many.

@@ -48,7 +48,7 @@ type Redis struct {
 type TLS struct {
 	// Encrypts, and verifies the server's certificate.
 	Enabled bool `yaml:"enabled" default:"false"`
-	// The trusted authorities; the system's by default.
+	// The trusted authorities, instead of the system's.
 	CAFile string `yaml:"ca_file"`
 	// The name in the server's certificate; the address's host by default.
 	ServerName string `yaml:"server_name"`

@@ -50,7 +50,7 @@ type Config struct {
 
 	// Replaces Apple's: https, host and port.
 	Endpoint string `yaml:"endpoint" kind:"URL"`
-	// The trusted authorities; the system's by default.
+	// The trusted authorities, instead of the system's.
 	RootCAFile string `yaml:"root_ca_file"`
 	// The longest time for an attempt, with connecting.
 	//

@@ -44,7 +44,7 @@ type Config struct {
 	//
 	// It is an https URL with host and port, such as a stand-in's.
 	Endpoint string `yaml:"endpoint" kind:"URL"`
-	// The trusted authorities; the system's by default.
+	// The trusted authorities, instead of the system's.
 	RootCAFile string `yaml:"root_ca_file"`
 }
 

@@ -26,7 +26,7 @@ type Config struct {
 	ProjectID string `yaml:"project_id"`
 	// Replaces Google's: https, without the version.
 	Endpoint string `yaml:"endpoint" kind:"URL"`
-	// The trusted authorities; the system's by default.
+	// The trusted authorities, instead of the system's.
 	//
 	// They apply to the endpoint and to the credentials' token_uri.
 	RootCAFile string `yaml:"root_ca_file"`
