@@ -43,7 +43,7 @@ func (d Departure) TooLate() bool {
 }
 
 // ErrTooLate is a transport's error for a push that did not start.
-var ErrTooLate = errors.New("the push had no connection when it was due")
+var ErrTooLate = errors.New("the push had no connection before the time by which it had to leave")
 
 // TooLateOutcome is the outcome of a push that did not start.
 func TooLateOutcome() Outcome {

@@ -166,7 +166,7 @@ func (p *Proxy) tunnel(ctx context.Context, conn net.Conn, address string) (net.
 	// The reader has buffered nothing of the tunnel: a TLS server does not speak first.
 	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxConnectAnswer)), request)
 	if err != nil {
-		return nil, &ProxyError{Host: p.Host(), cause: fmt.Errorf("its answer to CONNECT is not HTTP: %w", harmless(err))}
+		return nil, &ProxyError{Host: p.Host(), cause: fmt.Errorf("it gave no HTTP answer to CONNECT: %w", harmless(err))}
 	}
 	if response.StatusCode != http.StatusOK {
 		// Close would wait for the rest of the body; the caller closes the connection.

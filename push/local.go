@@ -46,7 +46,7 @@ func (n *Notification) notBeforeLocal() (at time.Time, f Faults) {
 		f.Add("/not_before_local", "must be a date and time without an offset, such as 2026-11-25T09:00")
 	}
 	if n.TimeZone == "" {
-		f.Add("/time_zone", "is missing: not_before_local needs the user's time zone, as limits.time_zone is not configured")
+		f.Add("/time_zone", "is missing: not_before_local needs the user's time zone, as no limits.time_zone applies here")
 	}
 	in, err := zone.Load(n.TimeZone)
 	if len(f) > 0 || err != nil {

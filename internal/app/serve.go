@@ -109,7 +109,7 @@ func Serve(ctx context.Context, flag, only string) error {
 	log.Info("stopping; a second signal ends the process at once", "within", cfg.Worker.ShutdownTimeout)
 	err = drain(cfg.Worker.ShutdownTimeout, func() error { return errors.Join(stopping.Close(), s.Close()) })
 	if errors.Is(err, errUnderWay) {
-		log.Warn("stopped before all jobs were back on the queue: another worker returns the rest within seconds")
+		log.Warn("stopped before all jobs were back on the queue: another worker, if one runs, returns the rest within seconds")
 		return s.removeFolder() // s.Close has not come to it
 	}
 	if err != nil {

@@ -110,7 +110,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	resume := sync.OnceFunc(func() { c.Server.Resume(t) })
 	defer resume()
 	worker.Terminate(t)
-	if got := worker.Wait(t); got != rig.Done || !strings.Contains(worker.Stderr.String(), "puts it back within seconds") {
+	if got := worker.Wait(t); got != rig.Done || !strings.Contains(worker.Stderr.String(), "returns the rest within seconds") {
 		t.Errorf("exit status %d: %s", got, &worker.Stderr)
 	}
 	resume()

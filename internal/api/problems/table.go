@@ -88,7 +88,7 @@ var table = []entry{
 	{code: "no_override", err: operate.ErrNoOverride, status: notFound, title: "There is no such override"},
 	{code: "too_many_overrides", err: limits.ErrTooManyOverrides, status: conflict, title: "Too many overrides", detail: "There are too many overrides: remove some, or change the configuration."},
 	{code: "overtaken", err: limits.ErrConflict, status: conflict, title: "The limits have changed since", detail: "These limits were changed again after this change. Nothing was changed: the log shows the limits in force."},
-	{code: "no_change", err: operate.ErrNoChange, status: notFound, title: "There is no such change", detail: "The log does not hold this change any more."},
+	{code: "no_change", err: operate.ErrNoChange, status: notFound, title: "There is no such change", detail: "The log has no such change, or does not hold it any more."},
 	{code: "no_undo", err: operate.ErrNoUndo, status: conflict, title: "Nothing to undo", detail: "The previous override has expired."},
 	{code: "no_loss", err: control.ErrNoLoss, status: notFound, title: "No loss is recorded"},
 	{code: "more_lost", err: control.ErrMoreLost, status: conflict, title: "Other data is lost", detail: "Redis has lost other data since: the overview counts it. Nothing was confirmed."},
