@@ -1,7 +1,7 @@
-// Package providers defines the Sender, which each push service implements, and the
-// Outcome of one attempt to send. Start with Sender. A sender of your own needs Sender, Outcome with
-// its Kind and Reason, and Departure.Start alone. The rest serves the senders for APNs, FCM and Web Push: connections, proxies, and
-// the instant at which a push departs.
+// Package providers defines the Sender, which each push service implements, and the Outcome of one
+// attempt to send. Start with Sender. A sender of your own needs only Sender, Outcome with its Kind,
+// Reason and Concern, Departure.Start and TooLateOutcome. The rest serves the senders for APNs, FCM
+// and Web Push: connections, proxies, and the instant at which a push departs.
 package providers
 
 import (

@@ -262,9 +262,9 @@ func (p *Producer) known(ctx context.Context, n *Notification) error {
 var ErrStillThere = errors.New("requeue: the job of the last attempt is still on its queue: try again")
 
 // Requeue puts a dead letter's notification back on its queue, with a new budget of attempts, and deletes
-// the letter. Calling it again after an error is safe. It returns store.ErrNoLetter if there is no dead
-// letter to requeue, ErrStillThere if it is too early, and an *AmbiguousError if several dead letters
-// have the ID.
+// the letter. Calling it again after an error is safe. It returns store.ErrNoLetter if there is no
+// dead letter or the notification's state has changed since, ErrStillThere if it is too early, and an
+// *AmbiguousError if several dead letters have the ID.
 func (p *Producer) Requeue(ctx context.Context, id string) error {
 	return p.RequeueOf(ctx, Ref{ID: id})
 }

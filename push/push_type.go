@@ -33,8 +33,8 @@ var topicSuffixes = map[string]string{
 	PushControls:     ".push-type.controls",
 }
 
-// BareTopic splits an APNs topic into the bare topic and the suffix of a push type, in upper or lower
-// case; "" for no suffix.
+// BareTopic splits an APNs topic into the bare topic and the suffix of a push type, whatever its
+// letter case; "" for no suffix.
 func BareTopic(topic string) (bare, suffix string) {
 	for _, s := range topicSuffixes {
 		if at := len(topic) - len(s); len(s) > len(suffix) && at >= 0 && strings.EqualFold(topic[at:], s) {

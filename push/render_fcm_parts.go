@@ -144,7 +144,8 @@ func (n *Notification) fcmWebPush(shown fcmShown, now time.Time) *fcmWebPush {
 	return part
 }
 
-// without leaves out the headers that the raw block has, in any case, and returns nil for an empty part.
+// without leaves out the headers that the raw block has, whatever their letter case, and returns nil
+// for an empty part.
 func (p *fcmAPNs) without(raw map[string]any) *fcmAPNs {
 	dropHeaders(p.Headers, member(raw, "apns"))
 	if len(p.Headers) == 0 && p.Payload == nil && p.Options == nil {

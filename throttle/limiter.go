@@ -7,9 +7,9 @@
 // limiters are safe for concurrent use by any number of processes on one Redis. claim.go is the
 // fast path while no waiting notification is known; slots.lua does everything else.
 //
-// A program of your own needs New, Policy, Request, Decision and Limiter alone. Planner, with its
-// FollowUp, Line and Plan, serves package worker, which wakes waiting jobs; Timeline and Window
-// serve displays.
+// A program of your own needs only New with Options, Request with Scope, Policy and Rate, Decision
+// with Status, and Limiter. Planner, with its FollowUp, Line and Plan, serves package worker, which
+// wakes waiting jobs; Timeline and Window serve displays.
 //
 // The rules:
 //   - Admissions are binding. A grant fits among the admissions by the store's clock, even if

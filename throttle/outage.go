@@ -34,8 +34,8 @@ type OutageOptions struct {
 // the store serves. A timed-out call is retried once before an outage begins, because this
 // process may have been stopped or slow. During an outage one call at a time probes the store, a
 // quarter of a second after the last failure. The other calls do not wait: they get the last
-// error. With Open, Acquire instead grants with Decision.Unchecked, or defers until the end of
-// quiet hours.
+// error. With Open, Acquire and AcquireAll instead grant with Decision.Unchecked, or defer until the
+// end of quiet hours; all other methods return the error in either mode.
 //
 // If the limiter spreads users over several nodes (Redis.Node), each node has its own outages. An
 // outage also ends if no call has used its node for half a minute, because other nodes then serve

@@ -69,8 +69,8 @@ func (e *events) ended(ctx context.Context, d *delivery, state push.State) {
 		slog.Any("platforms", d.platforms()), slog.String("outcome", string(state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
 }
 
-// endedElsewhere does the same for a notification that a cancel, a mute or a newer notification has taken
-// from the queue.
+// endedElsewhere does the same as ended, for a notification that a cancel, a mute or a newer
+// notification has taken from the queue.
 func (e *events) endedElsewhere(ctx context.Context, t *store.Taken) {
 	e.Observer.Ended(t.State)
 	e.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", t.ID), slog.String("app", t.App), slog.String("outcome", string(t.State)))

@@ -24,8 +24,8 @@ type units struct {
 	repeats *logdedup.Log
 }
 
-// take takes units for the pushes to the due targets. If a pool has too few, it skips these targets and
-// returns false.
+// take takes units for the pushes to all due targets, or none: if a pool has too few, it skips these
+// targets and returns false.
 func (u units) take(ctx context.Context, d *delivery) bool {
 	if !d.metered {
 		return true

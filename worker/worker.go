@@ -35,7 +35,7 @@ import (
 )
 
 // Options configure a Worker. Queue, Limits and Senders are required; a program usually also sets
-// Overrides, which lets operators change limits, and Log. The rest has defaults.
+// Log. The rest has defaults.
 type Options struct {
 	// Queue is the Redis with asynq's queues: a redis.Client or a redis.ClusterClient
 	// with ContextTimeoutEnabled.
@@ -43,8 +43,8 @@ type Options struct {
 	Limits *limits.Policies
 	// Senders send, by app and platform. A platform must be one of push.Platforms.
 	Senders map[string]map[push.Platform]providers.Sender
-	// Limiter keeps the users' timelines. If it is nil, the worker makes a limiter, Overrides, Waiting
-	// and ClockOffset on Queue.
+	// Limiter keeps the users' timelines. If it is nil, the worker makes a limiter, Overrides,
+	// Waiting and ClockOffset on Queue; these three must then be nil too.
 	Limiter throttle.Planner
 	// Overrides, if not nil, take precedence over Limits. The worker applies them to Limits,
 	// and reschedules waiting notifications earlier when a limit is raised.

@@ -27,8 +27,8 @@ import (
 // connections bounds the connections to the queue's Redis.
 const connections = 32
 
-// OpenLocal returns the client of an API inside this process, on the configuration's
-// Redis. The log names by as the operator.
+// OpenLocal returns the client of an API inside this process, on the configuration's Redis. Its
+// overrides, its pauses and the audit log name by as the operator.
 func OpenLocal(ctx context.Context, configured, by string) (*apiclient.Client, error) {
 	cfg, err := LoadReachable(configured)
 	if err != nil {

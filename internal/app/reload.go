@@ -36,7 +36,8 @@ type reloaded struct {
 	config  *config.Config
 }
 
-// lastReload returns the result and the time of the last reload, for metrics.
+// lastReload reports whether the last reload succeeded, and when a configuration was last applied,
+// the start included, for metrics.
 func (c *configured) lastReload() (ok bool, at time.Time) {
 	last := c.last.Load()
 	return last.refused == nil, last.at

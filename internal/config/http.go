@@ -39,8 +39,8 @@ type HTTP struct {
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"100ms..10m"`
 }
 
-// ServerTLS are the files of a server's certificate, in PEM. A change of the files
-// takes effect at once.
+// ServerTLS are the files of a server's certificate, in PEM. A change of the files takes effect
+// within seconds, without a reload.
 type ServerTLS struct {
 	// The server's certificate, with its chain.
 	CertFile string `yaml:"cert_file"`

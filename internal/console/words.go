@@ -43,8 +43,8 @@ type piece struct {
 	Apart bool
 }
 
-// fromRight matches text from the first to the last of several right-to-left letters, with the
-// characters between them.
+// fromRight matches text from a right-to-left letter to the last that follows it without another
+// letter between them, with the other characters between.
 var fromRight = regexp.MustCompile(`[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}](?:\PL*[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}])*`)
 
 // pieces splits a sentence that contains names.

@@ -122,8 +122,8 @@ type Operator struct {
 // As returns the operator of a principal. remote is the principal's address for the log, or "".
 func (s *Service) As(p Principal, remote string) *Operator { return &Operator{s, p, remote} }
 
-// An OthersError refuses an item that belongs to an app other than the principal's. The error is
-// the same whether or not the item exists.
+// An OthersError refuses an item that belongs to another app, or to all apps, and not only to the
+// principal's apps. The error is the same whether or not the item exists.
 type OthersError struct{ Apps []string }
 
 // Error implements error.

@@ -41,9 +41,9 @@ type Overview struct {
 	Queues    []Queue       `json:"queues"`
 	// Providers are the providers as the live workers see them.
 	Providers []Provider `json:"providers"`
-	// Minutes are the work in each of the last 15 minutes and the present one, including workers
-	// that have ended. LateP99 is the slowest worker's 99th percentile of the delay after the
-	// slot, over notifications that only a limit held.
+	// Minutes are the work in each of the last 15 minutes, the present one included, also of
+	// workers that have ended. LateP99 is the slowest worker's 99th percentile of the delay after
+	// the slot, over notifications that only a limit held.
 	Minutes []control.Minute `json:"minutes"`
 	LateP99 time.Duration    `json:"late_p99_ns"`
 	// Quotas are the live workers' states of the quotas.

@@ -66,8 +66,9 @@ func (l Looked) All() bool { return l.At == l.Of && !l.More }
 // All reports whether everything that waits for these limits was read.
 func (p *Preview) All() bool { return p.Users.All() && p.Notifications.All() }
 
-// A Preview is the effect of a change at a level. For a quota it has only the override's rates, no
-// rate if the configured one is in force: notifications that wait for a quota have no scheduled time.
+// A Preview is the effect of a change at a level. For a quota it has only the rates, to which
+// Operator.Preview adds the configured ones: notifications that wait for a quota have no scheduled
+// time.
 type Preview struct {
 	limits.Level
 	// Before is in force at the level, and After would be in force.

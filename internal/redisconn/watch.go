@@ -159,7 +159,7 @@ func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 	whole := change{name: w.o.Name, effect: w.o.Effect, before: w.whole, after: w.whole.next(trouble, now), err: err}
 	w.whole = whole.after
 	if w.whole.trouble != redisreply.None {
-		clear(w.nodes) // a node's state is logged again if it outlasts the whole's
+		clear(w.nodes) // a node's state is logged if it outlasts the whole's
 		return []change{whole}
 	}
 	all := []change{whole}

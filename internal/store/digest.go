@@ -29,8 +29,8 @@ const (
 	CloseDigest DigestOp = "close"
 	// JoinDigest does CloseDigest, then joins the open digest of a waiting carrier.
 	JoinDigest DigestOp = "join"
-	// WaitInDigest does JoinDigest. If no digest is open, it opens one for this notification, which
-	// is about to wait. The job must not have failed: see digest.lua.
+	// WaitInDigest does JoinDigest. If the notification has not joined, it opens its own digest, as
+	// it is about to wait. The job must not have failed: see digest.lua.
 	WaitInDigest DigestOp = "wait"
 )
 
@@ -42,7 +42,7 @@ type Joiner struct {
 	Accepted                 time.Time
 	Title                    string
 	JSON                     []byte          // the whole notification; nil for CloseDigest
-	Targets                  []TargetOutcome // without a send
+	Targets                  []TargetOutcome // to which nothing was sent
 	Wait                     time.Duration   // until its slot; WaitInDigest only
 	Most                     int             // the most notifications in one push
 }

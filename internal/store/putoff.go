@@ -39,7 +39,7 @@ type Deferral struct {
 	Scope, Rule string
 }
 
-// An Attempt is a failed send. Its failed targets are retried.
+// An Attempt is a send that failed for at least one target that is retried.
 type Attempt struct {
 	Number int // counted from 1
 	// Excused counts the attempts until now that failed because of the provider's error state.

@@ -22,7 +22,8 @@ var ErrJobExists = errors.New("a job with this ID still exists: the last attempt
 // Requeue puts the letter's notification back on its queue with the payload job and a new budget of
 // attempts, and deletes the letter. headers are asynq's, and may be nil. facts describe the job;
 // nil if it is unreadable. Requeue returns ErrNoLetter if the letter is gone or the notification's
-// state has changed since, and ErrJobExists if the last job still exists.
+// state has changed since, and ErrJobExists if a worker still has the last job or another
+// notification's job has the ID.
 func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[string]string, facts *Facts) error {
 	keys := []string{
 		r.Key("id:" + l.ID), r.Key("counts"), r.Key("letters"),

@@ -8,7 +8,7 @@
 -- ARGV    ID; the letter as it is stored, its state and queue; asynq's message; now (ns); then the
 --         facts and the first outcomes
 -- answer  requeued; none if the letter is gone, or the notification's state has changed since;
---         "in hand" if a job with the ID still exists
+--         "in hand" if a worker has claimed the last job, or a malformed letter's ID has a job
 -- caller  Shard.Requeue, for operators
 -- repeat  as often as wanted: it recognizes its own message
 local record, counts, letters, task, pending = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -152,7 +152,7 @@ func readInstant(e redis.XMessage, name string) time.Time {
 	return at
 }
 
-// formatInstant formats an instant in UTC; "" for the zero time.
+// formatInstant formats an instant in UTC, cut to milliseconds; "" for the zero time.
 func formatInstant(at time.Time) string {
 	if at.IsZero() {
 		return ""

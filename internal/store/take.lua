@@ -10,7 +10,7 @@
 --         message, the record's outcomes, how many notifications joined it, note, then an end
 -- answer  for each notification 1 if it is taken, by this call or an earlier one with an answer that was
 --         lost; 0 if it is skipped; 2 if the caller has to ask again, so that this call does not take
---         too long; or the error of its own keys
+--         too long; or the error of its own keys, after which the others are still taken
 -- caller  Shard.TakeAll, to cancel, mute or collapse
 -- repeat  as often as wanted: it recognizes its own notes
 local notes, due, counts, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

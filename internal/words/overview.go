@@ -34,8 +34,8 @@ type Overview struct {
 
 // A Figure is one of the overview's main numbers.
 type Figure struct {
-	Name, Value string // Value is "" if it is unknown
-	Hint        string // why Value is "", if that needs a reason
+	Name, Value string // Value is "" if there is none
+	Hint        string // why there is none, if that needs a reason
 	Tone        Tone
 }
 

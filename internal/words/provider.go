@@ -31,7 +31,7 @@ type Provider struct {
 	CredentialTone Tone
 }
 
-// credentialSoon is how long before the end of a credential its tone warns.
+// credentialSoon is how long before a credential's end its tone becomes Wrong.
 const credentialSoon = 14 * 24 * time.Hour
 
 // OfProvider puts a provider into words.

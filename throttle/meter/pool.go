@@ -89,9 +89,9 @@ type waiter struct {
 	given chan struct{} // closed when the waiter has its units
 }
 
-// MostWaiting is twice the number of waiters that one pool accepts of each rank, so that two
-// exhausted quotas together occupy at most a worker's capacity. Each waiter is a goroutine and a
-// notification, about 10 kB.
+// MostWaiting is twice the number of waiters that one pool accepts of each rank: two exhausted
+// quotas may occupy all of a worker's capacity. Each waiter is a goroutine and a notification, about
+// 10 kB.
 const MostWaiting = 4096
 
 // reservedShare is the divisor of the part of a burst that is reserved for urgent callers: a

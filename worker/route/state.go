@@ -13,18 +13,18 @@ import (
 // A state says whether pushes may go to a route's provider. It is open, closed until an instant,
 // or trying: one push at a time probes the provider.
 //
-//	State           Event                                   Next state                                Observer.Closed
-//	open, trying    answers show trouble                    closed for openFor                        yes
-//	any             the app or most tokens are refused      closed, twice as long as the last time    yes
-//	any             answers ask all for a delay             closed until then, in all workers         yes
-//	any             another route or worker shares a delay  closed until then                         -
-//	closed          its instant comes                       trying                                    -
-//	trying          the push works                          open                                      -
-//	trying          the push fails                          closed as above, else for openFor         -
-//	trying          the push shows nothing                  trying                                    -
-//	closed, trying  the credentials change                  trying, unless a shared delay lasts       -
-//	closed, trying  an operator resumes it                  trying                                    -
-//	any             an operator pauses its app or platform  closed until that ends, then as before    -
+//	State           Event                                         Next state                                Observer.Closed
+//	open, trying    answers show trouble                          closed for openFor                        yes
+//	any             the app or most tokens are refused            closed, twice as long as the last time    yes
+//	any             answers ask all for a delay                   closed until then, in all workers         yes
+//	any             a worker or FCM's other route shares a delay  closed until then                         -
+//	closed          its instant comes                             trying                                    -
+//	trying          the push works                                open                                      -
+//	trying          the push fails                                closed as above, else for openFor         -
+//	trying          the push shows nothing                        trying                                    -
+//	closed, trying  the credentials change                        trying, unless a shared delay lasts       -
+//	closed, trying  an operator resumes it                        trying                                    -
+//	any             an operator pauses its app or platform        closed until that ends, then as before    -
 //
 // Of two closings the one that ends later counts. But a refusal does not prolong a closing that has a
 // reason: the refused push was sent before the closing. Each worker detects trouble and refusals by
@@ -134,7 +134,8 @@ func (s *state) isOpen() bool {
 }
 
 // Allow asks for one push to the target. If ok, the caller calls done with the Lesson of the push's
-// answer. A token that helped to close the route is no probe in the first openFor after the closing.
+// answer. A token that helped to close the route is no probe until openFor after the closing's end;
+// another token may be.
 func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
 	now, s := time.Now(), &r.state
 	s.mu.Lock()

@@ -1,5 +1,5 @@
-// Package apiclient is a client of the HTTP API. It returns the values of internal/operate, and
-// the errors of internal/operate that the API names.
+// Package apiclient is a client of the HTTP API. It returns the values of internal/operate, and the
+// errors that the API's problems name.
 package apiclient
 
 import (

@@ -1,6 +1,6 @@
 // Package strictjson reads JSON strictly, as notifications need. Faults are: an unknown field, a
-// duplicate name, half a character, and a value of a wrong type. It reports faults by field and
-// without values. Start with Parse.
+// duplicate name, half a character, and a value of a wrong type, range or form. It reports faults by
+// field and without values. Start with Parse.
 package strictjson
 
 import (

@@ -18,8 +18,8 @@ type Check struct {
 	// should return when ctx ends; the answer does not wait longer. Nil for a check that only
 	// warns.
 	Probe func(ctx context.Context) string
-	// Warning is called if Probe finds no fault. Its own fault leaves the process ready. Nil for
-	// none.
+	// Warning is called if Probe finds no fault. It too returns a fault, or "", without a secret,
+	// and should return when ctx ends. Its fault leaves the process ready. Nil for none.
 	Warning func(ctx context.Context) string
 }
 
