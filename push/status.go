@@ -168,7 +168,7 @@ func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref, others int) er
 	var taken *store.Taken
 	at, err := p.records.Find(ctx, ref)
 	if err == nil {
-		taken, err = at.Take(ctx, ref, store.TakeOptions{State: Cancelled, Read: Contents, Others: others})
+		taken, err = at.Take(ctx, ref, store.TakeOptions{State: Cancelled, Read: Contents, Others: max(0, others)})
 	}
 	if ended := new(store.EndedError); errors.As(err, &ended) {
 		err = &EndedError{ended.State}

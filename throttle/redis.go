@@ -226,7 +226,9 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 			claim = deniedClaim{}
 		}
 		d, err := l.wait(ctx, r, user, claim)
-		d.ClockBack = c.clockBack()
+		if d.Status == Deferred {
+			d.ClockBack = c.clockBack()
+		}
 		return d, err
 	}
 	d := grantedAt(micros(c.stamp))

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// After the limits' Redis set its clock back, the log names each user with newer admissions once,
-// and counts those beyond a hundred.
+// After the limits' Redis set its clock back, the log names a hundred users with newer admissions, and
+// says that there are more.
 func TestClockSetBackNamesUsers(t *testing.T) {
 	t.Parallel()
 	const users = 103
@@ -41,12 +41,8 @@ func TestClockSetBackNamesUsers(t *testing.T) {
 	const named, counted = "the limited notifications of a user wait until it has caught up", "more users wait than the log names"
 	round("after")
 	wait(t, func() bool { return strings.Count(log.text(), named) == 100 && strings.Contains(log.text(), counted) })
-	round("again")
-	for i := range users {
-		r.deferred(fmt.Sprint("again-", i))
-	}
 	text := log.text()
-	if strings.Count(text, named) != 100 || strings.Count(text, counted) != 1 || !strings.Contains(text, "app=shop user=user-") || !strings.Contains(text, " in=1h0m0s") {
+	if strings.Count(text, named) != 100 || !strings.Contains(text, "app=shop user=user-") || !strings.Contains(text, " in=1h0m0s") {
 		t.Error(text[:min(len(text), 2000)])
 	}
 }

@@ -46,7 +46,7 @@ command may be interrupted and repeated.`,
 		switch {
 		case ofGroup && (*all || len(args) > 0):
 			return misusedf("--thread and --digest-key select all matching notifications of a user: give them with neither an ID nor --all")
-		case *others < 0:
+		case cmd.Flags().Changed("digest") && *others < 1:
 			return misusedf("--digest: want 1 or more")
 		case *all && *others > 0:
 			return misusedf("--digest needs an ID: --all ends carriers of digests anyway")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -419,5 +420,7 @@ func (s *Service) readUser(ctx context.Context, k userKey) (*User, error) {
 		return nil, err
 	}
 	sent, err := at.Briefs(ctx, slices.Compact(ids))
+	// an admission may outlive its record, and another user's notification have the ID
+	maps.DeleteFunc(sent, func(_ string, b store.Brief) bool { return b.App != k.app || b.User != k.user })
 	return &User{t, sent}, err
 }

@@ -10,9 +10,9 @@ import (
 
 // A Brief is a notification's summary in lists.
 type Brief struct {
-	App, Category string
-	State         State
-	Queue         string
+	App, User, Category string
+	State               State
+	Queue               string
 	// Until, Scope and Rule belong to the last deferral; zero for a notification that has ended or
 	// was never deferred.
 	Until       time.Time
@@ -43,8 +43,8 @@ func (r *Shard) Briefs(ctx context.Context, ids []string) (map[string]Brief, err
 			continue
 		}
 		outcomes, _ := decodeOutcomes(text(5), "") // an unreadable field does not fail the list
-		app, _, category := splitOf(text(6))
-		all[ids[i]] = Brief{app, category, state, text(1), instant(text(2)), text(3), text(4), outcomes}
+		app, user, category := splitOf(text(6))
+		all[ids[i]] = Brief{app, user, category, state, text(1), instant(text(2)), text(3), text(4), outcomes}
 	}
 	return all, nil
 }

@@ -218,9 +218,9 @@ func Main(m *testing.M) {
 	Binary = filepath.Join(dir, "pushpace")
 	status := 1
 	// A test of another module builds the program with pushpace's own dependencies too.
-	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/pushpace/pushpace").Output()
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/pushpace/pushpace").CombinedOutput()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "go list:", err)
+		fmt.Fprintf(os.Stderr, "go list: %v\n%s", err, module)
 	} else if out, err := exec.Command("go", "build", "-C", strings.TrimSpace(string(module)), "-buildvcs=false", "-o", Binary, "./cmd/pushpace").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 	} else {

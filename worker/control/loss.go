@@ -30,7 +30,7 @@ var (
 	// ErrNoLoss means that no loss of data is recorded.
 	ErrNoLoss = errors.New("no loss of data is recorded")
 	// ErrMoreLost means that the recorded loss is not the one to confirm.
-	ErrMoreLost = errors.New("other data was lost since")
+	ErrMoreLost = errors.New("other data was lost since: nothing was confirmed")
 )
 
 // losses are those that this process has noticed and Redis has not recorded yet.

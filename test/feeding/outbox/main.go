@@ -57,6 +57,7 @@ func submit(ctx context.Context, db *pgx.Conn, producer *push.Producer) error {
 	}
 	if len(rows) == 0 {
 		time.Sleep(200 * time.Millisecond)
+		return nil
 	}
 	var ids, done []int64
 	var batch []*push.Notification
