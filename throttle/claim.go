@@ -33,8 +33,8 @@ type claim struct {
 }
 
 // A score may be at most stampEarly before the server's time, so that two admissions are at most
-// that much closer than allowed. It may be at most stampLate after the server's time: the user's
-// next slots can be late by as much.
+// stampEarly closer than allowed. It may be at most stampLate after the server's time: the user's
+// next slots can be late by stampLate.
 const (
 	stampEarly = 1_000  // µs
 	stampLate  = 10_000 // µs

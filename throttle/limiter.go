@@ -104,8 +104,7 @@ type Line struct {
 	Zone     string // a name for time.LoadLocation; empty without a zone or without quiet hours
 }
 
-// A Scope is a set of limits with a timeline of its own: the user's general
-// limits, or a category's.
+// A Scope is a set of limits with its own timeline: the user's general limits, or a category's.
 type Scope struct {
 	Name   string // General, or the category
 	Policy Policy
@@ -317,9 +316,9 @@ type Decision struct {
 	// Slot is the slot that the notification held before this call; zero for none. At may be
 	// later than Slot: the job was late, or a limit was lowered.
 	Slot time.Time
-	// Slotless means that a Deferred notification holds no slot: the line is full, or the
-	// notification passes the current quiet hours and the limits deny it. At is the time to ask
-	// again. In an outage (Unchecked) nothing has a slot, and Slotless is false.
+	// Slotless means that a Deferred notification holds no slot: the line is full, or the limits
+	// deny a notification that is exempt from the current quiet hours. At is the time to ask again.
+	// In an outage (Unchecked) nothing has a slot, and Slotless is false.
 	Slotless bool
 	// Scope and Rule name the limit that sets At if At is in the future: Rule is "gap", a rate in
 	// its text form ("10/1m"), or "quiet_hours".

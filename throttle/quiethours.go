@@ -114,7 +114,7 @@ func (d *Decision) setQuiet(r *Request, l list) {
 }
 
 // quietEndTolerance is how long, in µs, after the end of quiet hours a slot still counts as set by
-// them: several margins (see Policy.margin). A limit has set a later slot.
+// them: several margins (see Policy.margin). A later slot was set by a limit.
 const quietEndTolerance = 20_000
 
 // endsAt reports whether an interval ends at the instant, or at most quietEndTolerance before.

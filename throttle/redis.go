@@ -23,7 +23,7 @@ type Options struct {
 	// Horizon is the length of a timeline: at least the longest period of any policy. 0 means 24
 	// hours.
 	Horizon time.Duration
-	// Timeout bounds each round trip, also if Redis accepts the connection and never answers. 0
+	// Timeout bounds each round trip, even if Redis accepts the connection and never answers. 0
 	// means one second. On a client with shared pipelines, the pipelines' timeout applies.
 	Timeout time.Duration
 	// Now is the process's clock; nil for time.Now. Only differences of its times count:

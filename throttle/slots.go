@@ -138,7 +138,7 @@ func (l *Redis) newCall(op string, all []Request) call {
 		for i := range all {
 			line := Line{Category: all[i].category()}
 			if in := all[i].Zone; in != nil {
-				line.Zone = in.String() // also for a line that no longer has quiet hours
+				line.Zone = in.String() // even if the line no longer has quiet hours
 			}
 			c.Lines = append(c.Lines, all[i].lineArgs(i, line, now))
 		}

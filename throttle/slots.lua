@@ -48,12 +48,12 @@ local function fieldOf(name) return tonumber(redis.call('HGET', linesKey, name) 
 -- nth returns the time of the set's entry with that rank, -1 for the newest; nil without an entry.
 local function nth(set, rank) return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2]) end
 
--- entries converts alternating names and numbers to a list of {name=, at=}, for names with that
--- prefix. The number is a time, or the length of a line.
-local function entries(found, with, waits)
+-- entries converts alternating names and numbers to a list of {name=, at=, waits=}. It skips names
+-- without the prefix. A number is a time, or the length of a line.
+local function entries(found, prefix, waits)
   local list = {}
   for i = 1, #found, 2 do
-    if begins(found[i], with) then list[#list + 1] = {name = found[i], at = tonumber(found[i + 1]), waits = waits} end
+    if begins(found[i], prefix) then list[#list + 1] = {name = found[i], at = tonumber(found[i + 1]), waits = waits} end
   end
   return list
 end
@@ -313,8 +313,9 @@ end
 
 -- decideHeld answers the request of a notification with a slot. At its slot it is granted if
 -- allowedAt is now and no earlier slot of its line is due. Otherwise it gets a later slot: alone,
--- if that is less than LITTLE later and no other slot is in between; else with all entries behind
--- it, and if an earlier entry is due, only after the second in which that must not be passed.
+-- if that is less than LITTLE later and no other slot lies between the old and the new one; else
+-- with all entries behind it, and if an earlier entry is due, only after the second in which that
+-- must not be passed.
 local function decideHeld(line, r, slot)
   if slot <= now then
     local free = opened(line, allowedAt(line, r))

@@ -122,8 +122,8 @@ func readEntry(entry any) (Change, string, error) {
 	return c, id, err
 }
 
-// reload reads all overrides and returns the differences to the ones in force. It fails if more
-// overrides change meanwhile than the log keeps; the next Refresh then starts over.
+// reload reads all overrides and returns the differences to the overrides in force. It fails if
+// more overrides change meanwhile than the log keeps; the next Refresh then starts over.
 func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
 	if err != nil {

@@ -34,7 +34,7 @@ func (l Level) muteLevels() (all []Level) {
 	return all
 }
 
-// named returns the name, if not empty, and "".
+// named returns the list of the name and "", without duplicates.
 func named(name string) []string {
 	if name == "" {
 		return []string{""}
@@ -43,10 +43,10 @@ func named(name string) []string {
 }
 
 // findMute returns the mute that holds a notification of that level at now, in Unix ms; nil for
-// none. If passes, only a mute with All holds the notification.
-func findMute(mutes map[Level]*Override, at Level, passes bool, now int64) *Override {
+// none. If exempt, only a mute with All holds the notification.
+func findMute(mutes map[Level]*Override, at Level, exempt bool, now int64) *Override {
 	for _, of := range at.muteLevels() {
-		if o := mutes[of]; o != nil && !o.ended(now) && (o.All || !passes) {
+		if o := mutes[of]; o != nil && !o.ended(now) && (o.All || !exempt) {
 			return o
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// An Override replaces a whole policy at its level: the general limits of an app, of a user, or
-// of a user in an app; with a category, the category's limits there. An override of a quota has
-// one rate. A mute has no policy: see Policies.Muted.
+// An Override replaces a whole policy at its level: the general limits of an app, of a user, or of
+// a user in an app; with a category, the category's limits at that level. An override of a quota
+// has one rate. A mute has no policy: see Policies.Muted.
 //
 // The API, its client and the commands use the form of MarshalJSON.
 type Override struct {

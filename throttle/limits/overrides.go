@@ -125,8 +125,8 @@ func changed(cmd *redis.Cmd) (bool, error) {
 // all 100,000 overrides take 200 round trips.
 const page = 500
 
-// Import validates all overrides and then sets them. After an error in setting one, the ones before
-// it are set; a second import does not change these.
+// Import validates all overrides and then sets them. If it cannot set an override, the overrides
+// before it are set; a second import does not change these.
 func (o *Overrides) Import(ctx context.Context, all []Override) error {
 	for i := range all {
 		if err := all[i].Validate(o.horizon); err != nil {

@@ -5,7 +5,7 @@ import "time"
 // A flow measures the units used in the last two seconds. The zero value has no use.
 type flow struct {
 	begun       time.Time // start of the current second
-	now, before int       // in the current second, and in the one before
+	now, before int       // in the current and in the previous second
 }
 
 func (f *flow) add(now time.Time, units int) {

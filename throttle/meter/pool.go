@@ -168,7 +168,7 @@ func earlier(a, b time.Time) time.Time {
 
 // enter takes everything, or returns a pool that has too few units, and a waiter in its queue if
 // the queue has room. If several pools have too few, it returns the pool that gets units last,
-// because units of the others would expire meanwhile.
+// because units of the other pools would expire meanwhile.
 func (ps *Pools) enter(needs []Need, rank Rank, end time.Time) (until time.Time, lacking *Pool, w *waiter) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -235,12 +235,12 @@ func (ps *Pools) Return(needs []Need, until time.Time) {
 	}
 }
 
-// Room returns how many more callers of the rank may wait for at most the duration most; 0 if the
-// pool gets no units within that time.
-func (p *Pool) Room(rank Rank, most time.Duration) int {
+// Room returns how many more callers of the rank may wait for at most maxWait; 0 if the pool gets
+// no units within that time.
+func (p *Pool) Room(rank Rank, maxWait time.Duration) int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	return p.room(rank, time.Now(), most)
+	return p.room(rank, time.Now(), maxWait)
 }
 
 func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {

@@ -1,8 +1,8 @@
--- Divides a limit into parts of holders, on Redis's clock, in µs since 1970. The tests compare
+-- Divides a limit among holders, on Redis's clock, in µs since 1970. The tests compare
 -- the script with a model in Go.
 -- KEYS  1 hash: HOLDER -> "NUMBER HELD WANTS UNTIL"
 -- ARGV  holder, number of the claim, limit, holds, wants, life
--- Returns the holder's part; -1 if a later claim of the holder was answered before.
+-- Returns the holder's part; -1 if the holder has had the answer to a later claim.
 local key, holder = KEYS[1], ARGV[1]
 local number, limit, holds, wants, life = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local clock = redis.call('TIME')

@@ -32,8 +32,8 @@ var Algorithms = []Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingWindo
 // window no unit counts as used.
 type Spec struct {
 	Algorithm Algorithm
-	// Rates are the limits: one rate, or for windows several. All must allow a Take; otherwise
-	// none is charged.
+	// Rates are the limits: one rate for a bucket, one or more for a window. All must allow a Take;
+	// otherwise none is charged.
 	Rates []throttle.Rate
 	// Burst is the number of units that a bucket holds. For a leaky bucket, with its even
 	// outflow, it is the number of units that may wait. 0 means the rate's count; for a spec with
@@ -215,7 +215,7 @@ func (s Spec) check(key string, a Ask) error {
 		return fmt.Errorf("meter %s: %w", key, err)
 	}
 	if a.Least < 0 || a.Keep < 0 || a.Ahead < 0 || a.Most > 0 && a.Least > a.Most {
-		return fmt.Errorf("meter %s: ask for %d to %d units, keep %d, %s ahead: want 0 ≤ least ≤ most, and no negative value", key, a.Least, a.Most, a.Keep, a.Ahead)
+		return fmt.Errorf("meter %s: Least=%d, Most=%d, Keep=%d, Ahead=%s: want no negative Least, Keep or Ahead, and Least ≤ Most if Most is positive", key, a.Least, a.Most, a.Keep, a.Ahead)
 	}
 	if a.Most >= 0 && !s.has(a) {
 		return fmt.Errorf("meter %s: ask for %d units and keep %d: the limit %s never has as many at once", key, max(1, a.Least), a.Keep, s.Rates[0])

@@ -1,5 +1,5 @@
-// Package published has limiters as published by others, with their faults, for comparison and
-// study: Limiter, Counters, WeightedWindow and FlooredBucket. Package meter has windows and
+// Package published has limiters as other projects publish them, with their faults, for comparison
+// and study: Limiter, Counters, WeightedWindow and FlooredBucket. Package meter has windows and
 // buckets without these faults.
 //
 // Limiter is the rolling window of rolling-rate-limiter (npm, 0.4.2): one rate and one minimum

@@ -9,10 +9,10 @@ import (
 )
 
 // A WeightedWindow counts the attempts of the clock's current and previous period. It weights the
-// previous count by that period's share of a window that ends now, as if its attempts had come
-// evenly. https://blog.cloudflare.com/counting-things-a-lot-of-different-things/ describes it. Up
-// to one less than twice the count may pass in a period. Denied attempts do not count. The state is
-// in memory. Safe for concurrent use.
+// previous period's count by the share of that period that a window ending now covers, as if its
+// attempts had come evenly. https://blog.cloudflare.com/counting-things-a-lot-of-different-things/
+// describes it. In the worst case, 2N−1 attempts pass within one period, with N as the rate's
+// count. Denied attempts do not count. The state is in memory. Safe for concurrent use.
 type WeightedWindow struct {
 	count, period int64 // µs
 	now           func() time.Time

@@ -18,11 +18,12 @@ type held struct {
 	scopes []string
 }
 
-// in returns the times of a scope's admissions, newest first, without those of the ID except.
-func (l plainList) in(scope, except string) []time.Time {
+// times returns the times of a scope's admissions, newest first. It skips the admissions of the ID
+// skipped.
+func (l plainList) times(scope, skipped string) []time.Time {
 	var at []time.Time
 	for _, h := range l {
-		if h.id != except && slices.Contains(h.scopes, scope) {
+		if h.id != skipped && slices.Contains(h.scopes, scope) {
 			at = append(at, h.at)
 		}
 	}
@@ -65,7 +66,7 @@ func limits(p throttle.Policy) map[string]throttle.Rate {
 func (l plainList) first(r throttle.Request, from time.Time) (at time.Time, because []string) {
 	at = from
 	for _, s := range r.Scopes {
-		instants := l.in(s.Name, r.ID)
+		instants := l.times(s.Name, r.ID)
 		for name, rule := range limits(s.Policy) {
 			if len(instants) < rule.Count {
 				continue
@@ -88,7 +89,7 @@ func (l plainList) first(r throttle.Request, from time.Time) (at time.Time, beca
 // fault describes a limit that an admission of the request at the time would violate; "" for none.
 func (l plainList) fault(r throttle.Request, at time.Time) string {
 	for _, s := range r.Scopes {
-		instants := append(l.in(s.Name, r.ID), at)
+		instants := append(l.times(s.Name, r.ID), at)
 		if fault := windowFault(instants, s.Policy, at); fault != "" {
 			return fmt.Sprintf("%s at %d in scope %s: %s", r.ID, at.UnixMicro(), s.Name, fault)
 		}
@@ -124,7 +125,7 @@ func (l plainList) remaining(r throttle.Request, at time.Time) []throttle.Remain
 	for _, s := range r.Scopes {
 		for _, rate := range s.Policy.Rates {
 			used := 0
-			for _, instant := range l.in(s.Name, "") {
+			for _, instant := range l.times(s.Name, "") {
 				if instant.After(at.Add(-rate.Period)) {
 					used++
 				}
