@@ -169,8 +169,9 @@ func (s *finisher) persist(ctx context.Context, d *delivery, write func() error)
 	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
 }
 
-// reportDead reports to the producer the tokens that this visit found dead. Call it before the end is
-// recorded: after a crash in between, the next visit finds and reports the tokens again.
+// reportDead reports to the producer the tokens that this visit found dead. Call it before the end
+// is recorded: after a crash between the two steps, the next visit finds and reports the tokens
+// again.
 func (s *finisher) reportDead(ctx context.Context, d *delivery) error {
 	var dead []store.DeadToken
 	for i := range d.outcomes {

@@ -235,7 +235,7 @@ func decide(outcomes []outcome, attempts int, since time.Duration, b budget, bac
 		if repeats {
 			again.After = max(again.After, backoff)
 		}
-		if again.After > 0 { // a target is retried then, even if skipped targets wait for longer
+		if again.After > 0 { // a target is retried after this delay, even if skipped targets wait for longer
 			again.skipped = skip{}
 		}
 		again.problem = over.problem

@@ -39,7 +39,7 @@ func TestFullLineRejectsNewNotification(t *testing.T) {
 	}
 }
 
-// After a pause all paused notifications leave within the limit, although not all of them may hold slots.
+// After a pause all paused notifications leave within the limit, although only some may hold slots.
 func TestPausedNotificationsExceedFullLine(t *testing.T) {
 	const gap, most, n = 200 * time.Millisecond, 3, 8
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))

@@ -15,9 +15,10 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// An intake enqueues the tasks that plain asynq clients put on the queues pushpace-PRIORITY, and then
-// removes them there. After a crash in between, or if two workers serve the intake, a task is enqueued
-// again, and its ID identifies the duplicate. A task that cannot be accepted becomes a dead letter.
+// An intake enqueues the tasks that plain asynq clients put on the queues pushpace-PRIORITY, and
+// then removes them there. After a crash between the two steps, or if two workers serve the intake,
+// a task is enqueued again, and its ID identifies the duplicate. A task that cannot be accepted
+// becomes a dead letter.
 type intake struct {
 	*handler
 	queues   *store.Intake
@@ -151,8 +152,8 @@ func (in *intake) read(o *store.Offer) *push.Notification {
 	return n
 }
 
-// priorities are given to notifications without their own, by the queue. push.Default is omitted, as it
-// means the same as no priority, also when contents are compared.
+// priorities are given to notifications without their own, by the queue. push.Default is omitted:
+// it means the same as no priority, and equal contents must compare as equal.
 var priorities = []push.Priority{push.Critical, push.Bulk}
 
 // setAside makes the offer a dead letter without a user, in the shard of its ID.

@@ -62,8 +62,8 @@ func (a *answer) near() bool {
 	return a.err == nil && a.Status == throttle.Deferred && !a.Slotless && a.Left <= departureTimeout
 }
 
-// turnTimeout is lines.timeout outside of tests. A job ahead may wait for units for as long as
-// route.MaxWait, and the jobs behind it may need no units.
+// turnTimeout is lines.timeout outside of tests. A job ahead may wait up to route.MaxWait for
+// units, and the jobs behind it may need no units.
 const turnTimeout = time.Second
 
 func newLines(timeout time.Duration, ask func(context.Context, *turn, func() []*turn) []answer) *lines {
@@ -126,9 +126,9 @@ func (l *lines) wakeFirst(in *line) {
 	}
 }
 
-// behind removes and returns the ready turns that follow first. A metered delivery asks alone, as it
-// takes its units first. A job has two turns if another worker claimed it in between: behind takes only
-// one of them.
+// behind removes and returns the ready turns that follow first. A metered delivery asks alone, as
+// it takes its units first. A job has two turns if another worker claimed it between two claims of
+// this worker: behind takes only one of them.
 func (l *lines) behind(first *turn) []*turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()

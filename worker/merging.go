@@ -41,8 +41,8 @@ func (h *handler) waitInDigest(ctx context.Context, d *delivery, to requeue) res
 	return to
 }
 
-// isUnsent reports whether no earlier visit can have sent the delivery. A sent push may have included
-// the notifications that had joined by then.
+// isUnsent reports whether no earlier visit can have sent the delivery. A sent push may have
+// included the notifications that had joined before it.
 func (d *delivery) isUnsent() bool { return d.failures == 0 && !d.replay }
 
 // digest applies op to the delivery's digest.

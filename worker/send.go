@@ -38,8 +38,9 @@ func (s *sender) send(ctx context.Context, d *delivery) {
 	d.each(func(i int) { s.sendTo(ctx, d, i, departure) })
 }
 
-// departure bounds when the pushes of d may start. No push starts once another worker may own the job. If
-// limits apply, the first push starts within departureTimeout, and the others at any time after it.
+// departure bounds when the pushes of d may start. No push starts once another worker may own the
+// job. If limits apply, the first push starts within departureTimeout, and later pushes start at
+// any time.
 func (d *delivery) departure() providers.Departure {
 	sure := d.term.Valid
 	if len(d.scopes) == 0 {
@@ -153,8 +154,8 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	d.outcomes[i] = outcome{Outcome: o, sent: true, excused: lesson.Trouble}
 }
 
-// sendInTime sends to the target before its units expire. If there was no connection by then, it renews
-// the units.
+// sendInTime sends to the target before its units expire. If the units expire before a connection
+// is open, it renews them.
 func (s *sender) sendInTime(ctx context.Context, d *delivery, i int, departure providers.Departure) providers.Outcome {
 	for tries := 1; ; tries++ {
 		bound := departure

@@ -166,11 +166,11 @@ func (t *tally) completeMinutes(now time.Time) []control.Minute {
 	return slices.DeleteFunc(t.minutes(now), func(m control.Minute) bool { return m.At.Add(time.Minute).After(now) })
 }
 
-// markAdded stores last, the start of the newest minute in Redis.
-func (t *tally) markAdded(last time.Time) {
+// markAdded stores the start of the newest minute in Redis.
+func (t *tally) markAdded(newest time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.added = last
+	t.added = newest
 }
 
 // lateness returns the 99th percentile of the time from slot to admission.

@@ -40,12 +40,12 @@ func New(client redis.UniversalClient, records *store.Records, limiter throttle.
 	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(delayed), newLosses()}
 }
 
-// Cancel ends a waiting notification, releases its slot and places the line behind it again. If
-// it cannot, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
-// *push.AmbiguousError. A repeated call after another error is safe. While the limits' Redis is
-// unreachable, a worker releases the slot later. A digest's push that stands for more than so many
-// other notifications is not cancelled: the error is a *push.CarriesError. Cancel returns how many
-// it stood for: they are not sent then.
+// Cancel ends a waiting notification, releases its slot and places the line behind it again. If it
+// cannot, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a *push.AmbiguousError.
+// A repeated call after another error is safe. While the limits' Redis is unreachable, a worker
+// releases the slot later. A notification that carries more notifications of its digest than others
+// is not cancelled: the error is a *push.CarriesError. Cancel returns the number of carried
+// notifications, which are not sent.
 func (c *Control) Cancel(ctx context.Context, ref push.Ref, others int) (carried int, err error) {
 	all, errs := c.cancel(ctx, []push.Ref{ref}, others)
 	return all[0], errs[0]

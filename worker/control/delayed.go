@@ -26,8 +26,8 @@ type lineKey struct {
 	try       int  // the wake's try; 0 for placing a line again
 }
 
-// after schedules a call of f in the time left, unless a call for the key is pending.
-func (l *delayed) after(ctx context.Context, left time.Duration, key lineKey, f func(context.Context)) {
+// after schedules a call of f after the duration wait, unless a call for the key is pending.
+func (l *delayed) after(ctx context.Context, wait time.Duration, key lineKey, f func(context.Context)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waits[key] {
@@ -39,7 +39,7 @@ func (l *delayed) after(ctx context.Context, left time.Duration, key lineKey, f 
 	l.waits[key] = true
 	ctx = context.WithoutCancel(ctx)
 	l.pending.Go(func() {
-		_ = clock.Sleep(ctx, left)
+		_ = clock.Sleep(ctx, wait)
 		l.mu.Lock()
 		delete(l.waits, key)
 		l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *delayed) after(ctx context.Context, left time.Duration, key lineKey, f 
 }
 
 // again calls f once after wakeRetryDelay, with these bookings and with the bookings of all calls
-// with the same key until then.
+// that use the same key meanwhile.
 func (l *delayed) again(ctx context.Context, key lineKey, awake []throttle.Booking, f func(context.Context, []throttle.Booking)) {
 	l.mu.Lock()
 	if l.awake == nil {

@@ -39,7 +39,7 @@ func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttl
 	}
 	if placed.After > 0 {
 		c.delayed.after(ctx, placed.After, lineKey{app: r.App, user: r.User, line: r.Line()}, func(ctx context.Context) {
-			c.replan(ctx, r, c.lines(r, []throttle.Line{r.Line()})) // uses the limits in force then
+			c.replan(ctx, r, c.lines(r, []throttle.Line{r.Line()})) // uses the limits that are in force when it runs
 		})
 	}
 	c.wake(ctx, r, early)

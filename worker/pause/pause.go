@@ -32,8 +32,8 @@ type Pause struct {
 	App      string        `json:"app,omitempty"`
 	Platform push.Platform `json:"platform,omitempty"`
 	Category string        `json:"category,omitempty"`
-	// Reason is the operator's text, at most 512 bytes, or one of the provider's reasons. Error
-	// is the provider's last failure without token, key or body.
+	// Reason is the operator's text, at most 512 bytes, or one of the provider's reasons. Error is
+	// the provider's last failure without device token, key or body.
 	Reason string `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
 	// By is the operator's name, at most 128 bytes. At is the pause's beginning on Redis's clock; zero if

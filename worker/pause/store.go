@@ -225,19 +225,19 @@ func (f *InForce) Count(now time.Time) int {
 	return n
 }
 
-// Since compares f with an earlier read, before. It returns the operators' pauses that have begun, and
-// the pauses that are over, each with the operator of its end, if known.
-func (f *InForce) Since(before *InForce) (begun []Pause, over map[*Pause]string) {
-	if before == nil {
+// Since compares f with an earlier read. It returns the operators' pauses that have begun, and the
+// pauses that are over, each with the operator of its end, if known.
+func (f *InForce) Since(earlier *InForce) (begun []Pause, over map[*Pause]string) {
+	if earlier == nil {
 		return f.Operators, nil
 	}
 	for s, p := range f.bySelector {
-		if old, was := before.bySelector[s]; !was || !old.At.Equal(p.At) {
+		if old, was := earlier.bySelector[s]; !was || !old.At.Equal(p.At) {
 			begun = append(begun, p)
 		}
 	}
 	over = map[*Pause]string{}
-	for s, p := range before.bySelector {
+	for s, p := range earlier.bySelector {
 		if _, is := f.bySelector[s]; is {
 			continue
 		}

@@ -7,7 +7,7 @@ local providers, operators, tried = unpack(KEYS)
 local op = ARGV[1]
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-local kept = 60000 -- every worker has read an entry by then
+local kept = 60000 -- within this time every worker has read an entry
 
 local function text(ms) return string.format('%.0f', ms) end
 local function read(value) -- returns an entry and its end; nil for an unreadable one

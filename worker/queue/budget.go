@@ -43,30 +43,30 @@ func (b *Budget) full(queue string) bool {
 	return left(b.most, b.of, queue) <= 0
 }
 
-// left returns how many more jobs of the queue may be claimed. most is the bound, and of counts the
-// claimed jobs by queue.
-func left(most int, of map[string]int, queue string) int {
-	critical, others, bulk := of[push.Critical.Queue()], of[push.Default.Queue()], of[push.Bulk.Queue()]
-	free := most - critical - others - bulk
+// left returns how many more jobs of the queue may be claimed. limit is the maximum, and claimed
+// counts the claimed jobs by queue.
+func left(limit int, claimed map[string]int, queue string) int {
+	critical, others, bulk := claimed[push.Critical.Queue()], claimed[push.Default.Queue()], claimed[push.Bulk.Queue()]
+	free := limit - critical - others - bulk
 	switch queue {
 	case push.Bulk.Queue():
-		return min(free, most-most/5-bulk)
+		return min(free, limit-limit/5-bulk)
 	case push.Default.Queue():
-		return min(free, most-most/20-bulk-others)
+		return min(free, limit-limit/20-bulk-others)
 	}
 	return free
 }
 
-// reserve reserves room for up to most jobs, so that concurrent pulls do not use it too. n is for how
-// many it did.
-func (b *Budget) reserve(queue string, most int) (n int) {
+// reserve reserves room for up to limit jobs, so that concurrent pulls do not use it too. n is the
+// number of jobs with room.
+func (b *Budget) reserve(queue string, limit int) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := maps.Clone(b.of)
 	for q, n := range b.reserved {
 		taken[q] += n
 	}
-	n = max(0, min(most, left(b.most, taken, queue)))
+	n = max(0, min(limit, left(b.most, taken, queue)))
 	b.reserved[queue] += n
 	return n
 }

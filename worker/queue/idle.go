@@ -80,17 +80,18 @@ func (i *idle) isDue(queue string) bool {
 	return !time.Now().Before(i.until[queue])
 }
 
-// schedule sets the queue's next pull; after is the wait until then.
-func (i *idle) schedule(queue string, after time.Duration) {
+// schedule sets the queue's next pull, after the duration wait.
+func (i *idle) schedule(queue string, wait time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.until[queue] = time.Now().Add(after)
+	i.until[queue] = time.Now().Add(wait)
 }
 
-// dueIn schedules a pull for a job that is due in the time left, unless an earlier pull is scheduled.
-func (i *idle) dueIn(queue string, left time.Duration) {
+// dueIn schedules a pull for a job that is due after the duration wait, unless an earlier pull is
+// scheduled.
+func (i *idle) dueIn(queue string, wait time.Duration) {
 	i.mu.Lock()
-	at := time.Now().Add(left)
+	at := time.Now().Add(wait)
 	sooner := at.Before(i.until[queue])
 	if sooner {
 		i.until[queue] = at

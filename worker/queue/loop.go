@@ -34,8 +34,9 @@ const (
 	// processor behind them. Behind 64 bulk jobs a critical job was sent 10 ms after its acceptance,
 	// behind 12 after 3 ms. Pulls of 12 make bulk jobs a fifth slower.
 	maxBulkPull = 12
-	// capacityRecheck is the interval at which the loop rechecks for capacity, in the budget or on a
-	// route. Most providers answer more slowly, so that a pull takes several jobs then.
+	// capacityRecheck is the interval at which the loop rechecks for capacity, in the budget or on
+	// a route. Most providers answer more slowly, so that the pull after a recheck takes several
+	// jobs.
 	capacityRecheck = 20 * time.Millisecond
 	// failureDelay is the pause after a failed pull. A failing Redis gets at most ten pulls a second, and
 	// a recovered Redis serves almost at once.

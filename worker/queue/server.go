@@ -157,8 +157,8 @@ func (s *Server) Start(ctx context.Context, h Handler) {
 	s.pulling.Go(func() { s.run(ctx) })
 }
 
-// Shutdown stops pulling, waits up to ShutdownTimeout for running jobs, and returns the others to their
-// queues.
+// Shutdown stops pulling, waits up to ShutdownTimeout for running jobs, and returns the unfinished
+// jobs to their queues.
 func (s *Server) Shutdown() {
 	defer s.repeats.Close()
 	s.end()
@@ -175,11 +175,11 @@ func (s *Server) Shutdown() {
 	s.heartbeats.Wait()
 }
 
-// drain waits up to most for the running jobs.
-func (s *Server) drain(most time.Duration) {
+// drain waits up to timeout for the running jobs.
+func (s *Server) drain(timeout time.Duration) {
 	done := make(chan struct{})
 	go func() { s.working.Wait(); close(done) }()
-	timer := time.NewTimer(most)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-done:

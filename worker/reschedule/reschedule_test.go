@@ -25,7 +25,7 @@ func (p *planning) Replan(_ context.Context, all []throttle.Request) (throttle.F
 	return throttle.FollowUp{}, throttle.ErrUnavailable
 }
 
-// move places all lines of a user again, and returns a failure.
+// move places all lines of a user again, also after an error for one line, and returns the error.
 func TestMovePlacesAllLines(t *testing.T) {
 	t.Parallel()
 	p := &planning{}

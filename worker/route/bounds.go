@@ -21,17 +21,17 @@ type PullRoom struct {
 	kept   []int    // reserved capacity by route
 }
 
-// Reserve reserves capacity for a pull of up to most jobs from that queue, where jobs are
-// parked under the given names. paused reports whether the operator's pause with that selector is
-// in force. Other pulls cannot use the capacity until Taken.
-func (rs *Routes) Reserve(queue string, most int, parked []string, paused func(selector string) bool, now time.Time) *PullRoom {
+// Reserve reserves capacity for a pull of up to limit jobs from that queue, where jobs are parked
+// under the given names. paused reports whether the operator's pause with that selector is in
+// force. Other pulls cannot use the capacity until Taken.
+func (rs *Routes) Reserve(queue string, limit int, parked []string, paused func(selector string) bool, now time.Time) *PullRoom {
 	room := &PullRoom{rank: rankOfQueue(queue)}
 	for r := range rs.All() {
-		n, bounded := r.Bulkhead.reserve(room.rank, most, now)
+		n, bounded := r.Bulkhead.reserve(room.rank, limit, now)
 		if bounded {
 			room.routes, room.kept = append(room.routes, r), append(room.kept, n)
 		}
-		if open := r.open(room.rank, now); open < most && (!bounded || open < n) {
+		if open := r.open(room.rank, now); open < limit && (!bounded || open < n) {
 			n, bounded = open, true
 		}
 		if bounded {

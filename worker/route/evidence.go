@@ -39,7 +39,8 @@ type evidence struct {
 	spike   spike
 }
 
-// A subject is a hash of the topic that an answer is about, or else of its token.
+// A subject is a hash of the topic that an answer is about or, without a topic, of the device's
+// address.
 type subject uint64
 
 func subjectOf(t push.Target, topic string) subject {
@@ -66,7 +67,7 @@ type bucket struct {
 
 // A Trouble describes a failing provider, as one worker sees it.
 type Trouble struct {
-	// Reason and Error are from the last failure. Error holds no token, key or body.
+	// Reason and Error are from the last failure. Error holds no device token, key or body.
 	Reason providers.Reason `json:"reason"`
 	Error  string           `json:"error,omitempty"`
 	// Since is the first failure's time. Failures is how many of the Answers failed. Both counts include
@@ -246,8 +247,8 @@ func (e *evidence) reset() {
 	e.spike = spike{}
 }
 
-// A spike is a period of many lost tokens. A wrong environment or sender is a likelier cause than that
-// all apps were uninstalled, so no token is reported dead. The zero value means no spike.
+// A spike is a period of many lost device tokens. A wrong environment or sender is a likelier cause
+// than that all apps were uninstalled, so no token is reported dead. The zero value means no spike.
 type spike struct {
 	on            bool
 	lost, answers int // since it began

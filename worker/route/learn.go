@@ -41,8 +41,8 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 	return o, lesson
 }
 
-// alone returns the outcome of a push that waits without closing the route. A delay that a provider asks
-// for because of a key does not apply to one token.
+// alone returns the outcome of a push that waits without closing the route. A delay that a provider
+// asks for because of a key does not apply to one device token.
 func alone(o providers.Outcome) providers.Outcome {
 	if o.Concerns == providers.ConcernsCredential {
 		o.RetryAfter = 0

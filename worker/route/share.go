@@ -116,10 +116,10 @@ func (s *Share) Keep(ctx context.Context, log *slog.Logger) {
 // Shared reports whether the route has a bound over all workers.
 func (r *Route) Shared() bool { return r.share != nil }
 
-// Within returns a context for one push, which ends with the route's share, and the instant
-// before which the push must leave. Without a share it returns ctx and zero. The caller calls
-// over after the push. ok is false if the share has ended.
-func (r *Route) Within(ctx context.Context) (within context.Context, until time.Time, over func(), ok bool) {
+// Within returns a context for one push, which ends with the route's share, and the instant before
+// which the push must leave. Without a share it returns ctx and zero. The caller calls done after
+// the push. ok is false if the share has ended.
+func (r *Route) Within(ctx context.Context) (within context.Context, until time.Time, done func(), ok bool) {
 	s := r.share
 	if s == nil {
 		return ctx, time.Time{}, func() {}, true

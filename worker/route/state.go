@@ -134,7 +134,7 @@ func (s *state) isOpen() bool {
 }
 
 // Allow asks for one push to the target. If ok, the caller calls done with the Lesson of the push's
-// answer. A token that helped to close the route is no probe until openFor after the closing's end;
+// answer. A device token that helped to close the route is no probe until openFor after the closing's end;
 // another token may be.
 func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
 	now, s := time.Now(), &r.state

@@ -50,16 +50,18 @@ func classOf(o *providers.Outcome) class {
 }
 
 const (
-	// several is how many tokens with the same answer close a route that has delivered nothing for at
-	// least lull. If it were smaller, two bad tokens of a quiet app would close the route.
+	// several is how many device tokens with the same answer close a route that has delivered
+	// nothing for at least lull. If it were smaller, two bad tokens of a quiet app would close the
+	// route.
 	several = 3
 	lull    = window / 6
-	// many is how many tokens with the same answer, without a delivery between, close a route that
-	// delivered a moment ago: a burst may have a few bad tokens in turn. As many answers can end a spike
-	// of lost tokens.
+	// many is how many device tokens in a row with the same answer, without a delivery, close a
+	// route that delivered a moment ago: a burst may have a few bad tokens in turn. As many answers
+	// can end a spike of lost tokens.
 	many = 20
-	// maxStreak is how many failures without a delivery between close a route, also if all are of one
-	// token: an app may have one device. Each failure spends an attempt of a notification.
+	// maxStreak is how many failures in a row, without a delivery, close a route. All may be of one
+	// device token, because an app may have one device. Each failure spends an attempt of a
+	// notification.
 	maxStreak = 10
 	// most is the number of tokens from which on a majority of the answers counts.
 	most = 5
@@ -88,11 +90,12 @@ type counts struct {
 // closes reports whether the last answer counts against the route. Otherwise it counts against the
 // notification's token or topic, and only this notification waits for another attempt.
 //
-// An answer counts against the route by two rules: several tokens got it without a delivery between, or
-// most pushes get it. A refused message never counts: one producer's bad messages must not delay other
-// messages. A refusal that is not final, such as of a key or topic, counts only by the first rule: its
-// notifications wait at no cost, and other notifications may be delivered between. A throttled device
-// counts by the second rule, or if many devices are throttled without a delivery between.
+// An answer counts against the route by two rules: several tokens in a row got it without a
+// delivery, or most pushes get it. A refused message never counts: one producer's bad messages must
+// not delay other messages. A refusal that is not final, such as of a key or topic, counts only by
+// the first rule: its notifications wait at no cost, and other notifications may be delivered
+// meanwhile. A throttled device counts by the second rule, or if many devices in a row are
+// throttled without a delivery.
 func closes(c counts) bool {
 	between := c.run >= several && c.calm || c.run >= many
 	mostly := c.spread >= most && 2*c.same > c.answers

@@ -3,8 +3,8 @@
 // share a consumer group, so one deliverer posts each report. If it does not acknowledge the report,
 // another deliverer takes the report after a minute.
 //
-// Each report is posted at least once: it is acknowledged after an answer of 2xx, and retried
-// until then. No error and no log line may contain a secret or a URL.
+// Each report is posted at least once: it is retried until an answer of 2xx, and then acknowledged.
+// No error and no log line may contain a secret or a URL.
 package webhook
 
 import (
