@@ -17,8 +17,8 @@ type Departure struct {
 	Started *atomic.Int32
 }
 
-// Start reports whether the push may leave, and counts it if so. A Sender calls it
-// when it has a connection, just before it writes.
+// Start reports whether the push may leave. If it may, Start counts it. A Sender calls it when it
+// has a connection, just before it writes.
 func (d Departure) Start() bool {
 	if d.TooLate() {
 		return false

@@ -31,9 +31,9 @@ type Reached struct {
 // OK reports whether all steps passed.
 func (r Reached) OK() bool { return r.Failed == "" }
 
-// Reach requests the host's root, and returns the steps that passed. Any answer passes StepAnswer:
-// a provider has nothing there. Pass a transport without an open connection to the host, which
-// would skip steps.
+// Reach requests the host's root, and returns the steps that passed. Any answer passes StepAnswer,
+// because a provider has no page at the root. Pass a transport without an open connection to the
+// host, which would skip steps.
 func Reach(ctx context.Context, transport http.RoundTripper, host string) Reached {
 	var mu sync.Mutex // a host's addresses are dialled in parallel
 	var passed []string

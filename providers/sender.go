@@ -68,7 +68,7 @@ const (
 	Misconfigured
 )
 
-// String returns the kind as it is written in logs and metrics.
+// String returns the kind's name in logs and metrics.
 func (k Kind) String() string {
 	switch k {
 	case Delivered:

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceRequest makes the request, in a span of its own if the context's span is recorded. The span
-// names the host and the status, and not the path, which may hold a device token.
+// TraceRequest makes the request, in its own span if the context's span is recorded. The span names
+// the host and the status, and not the path, which may hold a device token.
 func TraceRequest(r *http.Request, request func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	parent := trace.SpanFromContext(r.Context())
 	if !parent.IsRecording() {

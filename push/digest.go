@@ -158,10 +158,10 @@ func (c *Carried) push(carrier, shown *Notification, titles []string) *Notificat
 	return &told
 }
 
-// filled returns the result of fill, or own if the result is blank.
-func filled(text, own string, count int, titles []string) string {
+// filled returns the result of fill, or ownText if the result is blank.
+func filled(text, ownText string, count int, titles []string) string {
 	if text = fill(text, count, titles); strings.TrimSpace(text) == "" {
-		return own
+		return ownText
 	}
 	return text
 }

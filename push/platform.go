@@ -15,11 +15,11 @@ type platform struct {
 	title string
 	// since is the oldest version of a job's encoding that has the platform.
 	since int
-	// token returns the fault of a token, "" for none; nil for platforms without a check.
+	// token returns the fault of a device token, "" for none; nil for platforms without a check.
 	token func(string) string
 	// keyed is true if targets have keys.
 	keyed bool
-	// same returns the canonical form of a token; nil if tokens have one form.
+	// same returns the canonical form of a device token; nil if tokens have one form.
 	same func(string) string
 	// data returns the fault of a name in Data, "" for none; nil for platforms without a check.
 	data func(n *Notification, name string) string
@@ -119,7 +119,7 @@ func (n *Notification) has(p Platform) bool {
 	return slices.ContainsFunc(n.Targets, func(t Target) bool { return t.Platform == p })
 }
 
-// namesBlock reports whether there is a raw block, also if it is null.
+// namesBlock reports whether there is a raw block, even if it is null.
 func (n *Notification) namesBlock() bool {
 	return slices.ContainsFunc(platforms, func(p *platform) bool { return len(*p.block(n)) > 0 })
 }

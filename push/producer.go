@@ -207,7 +207,7 @@ var errOverdue = fielderrors.New("/expires_at", "has passed")
 
 var errNil = fielderrors.New("", "notification: is missing")
 
-// complete does the same as Accepted, also for an expired notification.
+// complete does the same as Accepted, but accepts an expired notification too.
 func complete(n *Notification, now time.Time) (Notification, error) {
 	if n == nil {
 		return Notification{}, errNil

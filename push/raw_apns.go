@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// apnsToken returns the fault of a token for APNs, "" for none.
+// apnsToken returns the fault of a device token for APNs, "" for none.
 func apnsToken(s string) string {
 	if isHex(s) {
 		return ""

@@ -173,8 +173,8 @@ func (c checker) object(s *shape, object map[string]any, path []string) {
 	}
 }
 
-// kindOf returns a decoded value's kind and, for strings and numbers, the value
-// as it is written. A whole number is both an integer and a number.
+// kindOf returns a decoded value's kind and, for strings and numbers, the text of the value. A
+// whole number is both an integer and a number.
 func kindOf(v any) (kind, string) {
 	switch v := v.(type) {
 	case string:

@@ -137,8 +137,8 @@ func (n *Notification) largestFCMMessage(id string) ([]byte, error) {
 	return longest.fcmMessage(id, now)
 }
 
-// putID puts the ID into the data: the raw block may have removed the message's data, or given a platform
-// data of its own, which replaces it.
+// putID puts the ID into the data: the raw block may have removed the message's data, or a
+// platform's own data may replace it.
 func putID(message map[string]any, id string) {
 	if _, ok := message["data"]; !ok {
 		message["data"] = map[string]any{}

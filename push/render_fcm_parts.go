@@ -51,7 +51,7 @@ type fcmShown struct {
 	liveActivity bool
 }
 
-// shownByFCM lays the raw block over the derived parts that show something.
+// shownByFCM lays the raw block over the parts that a device shows, and describes the result.
 func (n *Notification) shownByFCM(texts *fcmNotification, raw map[string]any) (fcmShown, error) {
 	if raw == nil {
 		s := fcmShown{title: n.Title, body: n.Body, image: n.Image}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A platform may have several push services, each with servers of its own. Workers have a route for each,
-// so that a service that is down, slow or over quota delays no other. A service is named
+// A platform may have several push services, each with its own servers. Workers have a route for
+// each, so that a service that is down, slow or over quota delays no other. A service is named
 // PLATFORM:SERVICE; a platform with a single service has the same name as the service.
 //
 // FCM has one route for tokens and one for FIDs: if many registration tokens of an app are dead, only

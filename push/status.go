@@ -37,8 +37,8 @@ var ErrConflict = store.ErrConflict
 // ErrUnknownID means that no notification has that ID, or that its retention is over.
 var ErrUnknownID = store.ErrUnknownID
 
-// A Ref names a notification by its ID, and if several users have that ID, by App, User or both. ""
-// matches any.
+// A Ref names a notification by its ID. If notifications of several users have this ID, App, User
+// or both select one; "" matches any.
 type Ref = store.Ref
 
 // ErrAmbiguous means that notifications of several users have that ID, in different shards:
@@ -147,11 +147,11 @@ func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 	return s, nil
 }
 
-// Cancel ends a waiting notification. A running worker gives the notification's slot in the user's limits
-// back within about a second, also if this process crashes. Cancel returns ErrUnknownID, an *EndedError,
-// ErrUnderWay, or an *AmbiguousError if several users have the ID. It returns a *CarriesError if the
-// notification's push carries other notifications. After any other error the notification may be
-// cancelled or not; calling Cancel again is safe.
+// Cancel ends a waiting notification. A running worker gives the notification's slot in the user's
+// limits back within about a second, even if this process crashes. Cancel returns ErrUnknownID, an
+// *EndedError, ErrUnderWay, or an *AmbiguousError if several users have the ID. It returns a
+// *CarriesError if the notification's push carries other notifications. After any other error the
+// notification may be cancelled or not; calling Cancel again is safe.
 func (p *Producer) Cancel(ctx context.Context, id string) error {
 	return p.CancelOf(ctx, Ref{ID: id})
 }
@@ -161,9 +161,9 @@ func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
 	return p.CancelWithOthers(ctx, ref, 0)
 }
 
-// CancelWithOthers is CancelOf for a notification that carries at most so many others of its
-// digest, too. The others are then not sent either. Others may join until the call: if there are
-// more by then, nothing is cancelled, and the *CarriesError counts them.
+// CancelWithOthers is CancelOf, also for a notification that carries others of its digest, which
+// are then not sent either. The number others is the maximum. If more have joined before the call,
+// nothing is cancelled, and the *CarriesError counts them.
 func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref, others int) error {
 	var taken *store.Taken
 	at, err := p.records.Find(ctx, ref)

@@ -374,9 +374,10 @@ func (n *Notification) surelyFits() bool {
 	return !slices.ContainsFunc(platforms, func(p *platform) bool { return size > p.most })
 }
 
-// sizeFaults renders for each platform that has a target, and returns the faults of sizes. If only is
-// true, the notification has no other faults, and sizeFaults also returns other errors of rendering.
-func (n *Notification) sizeFaults(only bool) Faults {
+// sizeFaults renders for each platform that has a target, and returns the faults of sizes. If
+// otherwiseValid, the notification has no other faults, and sizeFaults also returns other errors of
+// rendering.
+func (n *Notification) sizeFaults(otherwiseValid bool) Faults {
 	var f Faults
 	if n.surelyFits() {
 		return nil
@@ -392,7 +393,7 @@ func (n *Notification) sizeFaults(only bool) Faults {
 			for _, fault := range tooLarge {
 				f.Add(n.longest(p), "is too long: the notification %s", fault.Problem)
 			}
-		} else if err != nil && only {
+		} else if err != nil && otherwiseValid {
 			f.Add("", "cannot be rendered for %s: %v", p.name, err)
 		}
 	}
@@ -419,10 +420,10 @@ func (n *Notification) longest(p *platform) (field string) {
 	return field
 }
 
-// isPrintable reports whether s is ASCII from the character least to the tilde.
-func isPrintable(s string, least byte) bool {
+// isPrintable reports whether s is ASCII from the character first to the tilde.
+func isPrintable(s string, first byte) bool {
 	for i := range len(s) {
-		if s[i] < least || s[i] > '~' {
+		if s[i] < first || s[i] > '~' {
 			return false
 		}
 	}

@@ -15,7 +15,7 @@ func (s *Sender) Check(ctx context.Context) providers.Reached {
 	if o := s.rehearse(ctx, s.credential.Load()); o.Kind != providers.Delivered {
 		return providers.Reached{Failed: providers.StepToken, Err: o.Err}
 	}
-	transport := s.connections.transport.Clone() // a connection of its own does not disturb pushes
+	transport := s.connections.transport.Clone() // a separate connection does not disturb pushes
 	defer transport.CloseIdleConnections()
 	r := providers.Reach(ctx, transport, s.config.host())
 	r.Passed = slices.Insert(r.Passed, 0, providers.StepToken)

@@ -23,7 +23,7 @@ import (
 
 // A credential authenticates a Sender: a key or a certificate.
 type credential struct {
-	// client is apns2's client, with the key's token.
+	// client is apns2's client, with the key's provider token.
 	client      *apns2.Client
 	key         *key             // nil with a certificate
 	certificate *tls.Certificate // nil with a key

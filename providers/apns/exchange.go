@@ -16,7 +16,7 @@ const maxAnswer = 4 << 10
 // An exchange passes data to the transport that apns2 does not pass, and returns data
 // that apns2 hides.
 type exchange struct {
-	// payload is the body as it is rendered: apns2 would escape <, > and & in it.
+	// payload is the rendered body, unchanged: apns2 would escape <, > and & in it.
 	payload   []byte
 	departure providers.Departure
 
@@ -31,7 +31,7 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// exchangeOf returns the exchange that the request belongs to: Send makes every request.
+// exchangeOf returns the request's exchange. Every request has one, because Send makes it.
 func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
 
 // with returns a context that carries x.

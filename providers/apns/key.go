@@ -56,8 +56,8 @@ func loadKey(c Config) (*key, error) {
 	return k, nil
 }
 
-// refresh makes the next request create a new token, after APNs has refused bearer as expired. It
-// returns false if bearer is so new that APNs would not accept a newer token.
+// refresh makes the next request create a new provider token, after APNs has refused bearer as
+// expired. It returns false if bearer is so new that APNs would not accept a newer token.
 func (k *key) refresh(bearer string, now time.Time) bool {
 	k.token.Lock()
 	defer k.token.Unlock()

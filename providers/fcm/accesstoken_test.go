@@ -20,21 +20,21 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// An endpoint answers requests for an access token after the time takes, in memory.
+// An endpoint answers requests for an access token in memory, after its latency.
 type endpoint struct {
-	mu     sync.Mutex
-	asked  int
-	takes  time.Duration
-	answer func(n int) (status int, body string)
+	mu      sync.Mutex
+	asked   int
+	latency time.Duration
+	answer  func(n int) (status int, body string)
 }
 
 func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	e.mu.Lock()
 	e.asked++
-	n, takes := e.asked, e.takes
+	n, latency := e.asked, e.latency
 	e.mu.Unlock()
 	select {
-	case <-time.After(takes):
+	case <-time.After(latency):
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
@@ -81,7 +81,7 @@ func mustGet(t *testing.T, s *accessTokens, want string) *accessToken {
 func TestAccessTokenIsRenewedAhead(t *testing.T) {
 	testKey() // outside of the bubble: tests share the key
 	synctest.Test(t, func(t *testing.T) {
-		e := &endpoint{takes: time.Second}
+		e := &endpoint{latency: time.Second}
 		s := newTokens(t, e)
 		mustGet(t, s, "token-1")
 		time.Sleep(53 * time.Minute)
@@ -127,7 +127,7 @@ func TestAccessTokenOutlivesTroubleAtTheEndpoint(t *testing.T) {
 func TestConcurrentGetsShareFetch(t *testing.T) {
 	testKey()
 	synctest.Test(t, func(t *testing.T) {
-		e := &endpoint{takes: time.Second}
+		e := &endpoint{latency: time.Second}
 		s := newTokens(t, e)
 		var gets sync.WaitGroup
 		for range 100 {
@@ -143,7 +143,7 @@ func TestConcurrentGetsShareFetch(t *testing.T) {
 func TestGetEndsWithContext(t *testing.T) {
 	testKey()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTokens(t, &endpoint{takes: time.Hour})
+		s := newTokens(t, &endpoint{latency: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()

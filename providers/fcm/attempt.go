@@ -45,8 +45,8 @@ type roundTripper struct{ next http.RoundTripper }
 
 var errNoAttempt = errors.New("fcm: the request's context holds no attempt")
 
-// RoundTrip makes the one request of the context's attempt, and answers with
-// 599 in place of an error or of a 503.
+// RoundTrip sends the request of the context's attempt, at most once. It answers with 599 in place
+// of an error or of a 503.
 func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	a, ok := r.Context().Value(attemptKey{}).(*attempt)
 	if r.Body != nil {
@@ -66,7 +66,7 @@ func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		a.err = err
 		return spent(r, nil), nil
 	}
-	// Read here: the SDK would repeat the request if its own reading failed.
+	// The body is read here, because the SDK would repeat the request after an error in reading it.
 	a.status, a.header = response.StatusCode, response.Header
 	a.reply, a.err = wire.ReadReply(response)
 	_ = response.Body.Close()
@@ -124,8 +124,8 @@ func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) 
 	return wire.Classify(said)
 }
 
-// cause returns ctx's error if ctx has ended, because a transport may report that by an error of
-// its own; otherwise err.
+// cause returns ctx's error if ctx has ended, because a transport may report the end by a different
+// error; otherwise err.
 func cause(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended

@@ -16,7 +16,7 @@ func (s *Sender) Check(ctx context.Context) providers.Reached {
 	if _, failed := s.tokens.get(ctx); failed != nil {
 		return providers.Reached{Failed: providers.StepToken, Err: failed.Err}
 	}
-	transport := s.transport.Clone() // the token endpoint may have left a connection to the same host
+	transport := s.transport.Clone() // the endpoint of access tokens may have left a connection to the same host
 	defer transport.CloseIdleConnections()
 	r := providers.Reach(ctx, transport, strings.TrimRight(s.endpoint, "/"))
 	r.Passed = slices.Insert(r.Passed, 0, providers.StepToken)

@@ -197,7 +197,7 @@ func (s *Sender) begin() bool {
 	return true
 }
 
-// Close waits for the pushes in flight, which their deadlines bound, and then closes the
+// Close waits for the pushes in flight, at most until their deadlines, and then closes the
 // connections. It returns nil. Later pushes are not sent: their outcome is Retry.
 func (s *Sender) Close() error {
 	s.mu.Lock()

@@ -41,7 +41,7 @@ type Harness struct {
 	StandIn  StandIn
 	// New returns a sender to the stand-in, which the suite closes.
 	New func(t *testing.T, o Options) providers.Sender
-	// At returns a sender that sends all of its requests to endpoint. Nil if New does so.
+	// At returns a sender that sends all of its requests to endpoint. Nil if New's senders do.
 	At func(t *testing.T, endpoint string) providers.Sender
 	// Token returns the i-th of any number of valid device tokens.
 	Token func(i int) string

@@ -25,8 +25,8 @@ type HTTPSOptions struct {
 	Counters *Counters
 }
 
-// An HTTPS is a server over TLS for a stand-in, with HTTP/2 and HTTP/1.1 and a
-// certificate authority of its own.
+// An HTTPS is a server over TLS for a stand-in, with its own certificate authority, for HTTP/2 and
+// HTTP/1.1.
 type HTTPS struct {
 	ca       []byte
 	listener net.Listener

@@ -43,7 +43,7 @@ func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebP
 	return s.applyAnswer(to, a, signed)
 }
 
-// prepare encrypts the message and gets the token for its service.
+// prepare encrypts the message and gets the VAPID token for its service.
 func (s *Sender) prepare(to subscription, message push.WebPushMessage) (sealed []byte, signed *token, failed *providers.Outcome) {
 	sealed, err := encrypt(message.Payload, to.receiver)
 	if err == nil {
@@ -92,7 +92,8 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 	return (&http.Request{Method: http.MethodPost, URL: &u, Host: to.host, Header: header}).WithContext(ctx)
 }
 
-// applyAnswer returns the outcome of an answer, and updates the state of the key and the token.
+// applyAnswer returns the outcome of an answer, and updates the state of the key and the VAPID
+// token.
 func (s *Sender) applyAnswer(to subscription, a answer, signed *token) providers.Outcome {
 	at := s.peers[to.service] // nil for a stranger
 	if a.Mismatch {

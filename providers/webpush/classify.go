@@ -110,10 +110,10 @@ func retry(a answer, reason providers.Reason, concerns providers.Concern, wait t
 	return providers.Outcome{Kind: providers.Retry, Reason: reason, Concerns: concerns, RetryAfter: wait}
 }
 
-// unauthorized returns the outcome of a refused token. If the key has worked, the token has expired
-// early and the next token works, or only this subscription is affected: other pushes continue. The
-// concern is still the credential: if nearly all pushes fail, for example because this machine's
-// clock is wrong, pushes wait and few probe.
+// unauthorized returns the outcome of a refused VAPID token. If the key has worked, the token has
+// expired early and the next token works, or only this subscription is affected: other pushes
+// continue. The concern is still the credential: if nearly all pushes fail, for example because
+// this machine's clock is wrong, pushes wait and few probe.
 func unauthorized(a answer) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Misconfigured, Reason: Unauthorized, Concerns: providers.ConcernsCredential}
 	if a.KeyWorked {

@@ -12,8 +12,8 @@ import (
 const manyMismatches = 5
 
 // A proof records the state of the app's key at one service: whether the service has delivered with
-// the key and, until then, the subscriptions with a different key and the time of the first
-// mismatch. The zero value records nothing. It is safe for concurrent use.
+// the key and, before its first delivery, the subscriptions with a different key and the time of
+// the first mismatch. The zero value records nothing. It is safe for concurrent use.
 type proof struct {
 	mu        sync.Mutex
 	delivered bool

@@ -30,17 +30,17 @@ const (
 
 // strangers are the hosts that are not known services. A failing host does not delay other hosts.
 type strangers struct {
-	// slots bounds the pushes in flight to all hosts known to answer, probes the pushes to all
+	// permits bounds the pushes in flight to all hosts known to answer, probes the pushes to all
 	// other hosts.
-	slots  chan struct{}
-	probes chan struct{}
-	adding sync.Mutex
-	byHost *lru.Cache[string, *stranger]
+	permits chan struct{}
+	probes  chan struct{}
+	adding  sync.Mutex
+	byHost  *lru.Cache[string, *stranger]
 }
 
 // A stranger is the state of one unknown host.
 type stranger struct {
-	slots chan struct{}
+	permits chan struct{}
 
 	mu       sync.Mutex
 	failures int // in a row
@@ -52,7 +52,7 @@ type stranger struct {
 
 func newStrangers() *strangers {
 	byHost, _ := lru.New[string, *stranger](maxStrangers) // only a size of 0 fails
-	return &strangers{slots: make(chan struct{}, maxInFlight-maxProbes), probes: make(chan struct{}, maxProbes), byHost: byHost}
+	return &strangers{permits: make(chan struct{}, maxInFlight-maxProbes), probes: make(chan struct{}, maxProbes), byHost: byHost}
 }
 
 // get returns the state of a host.
@@ -62,7 +62,7 @@ func (s *strangers) get(host string) *stranger {
 	if kept, ok := s.byHost.Get(host); ok {
 		return kept
 	}
-	made := &stranger{slots: make(chan struct{}, strangerInFlight)}
+	made := &stranger{permits: make(chan struct{}, strangerInFlight)}
 	s.byHost.Add(host, made)
 	return made
 }
@@ -87,8 +87,8 @@ func (s *strangers) enter(ctx context.Context, to *stranger) (leave func(), left
 	return leave, left, nil
 }
 
-// probe admits one push to a host not known to answer, and returns a delay for other pushes to it:
-// waiting pushes would use permits of hosts that do answer.
+// probe admits one push to a host not known to answer, and returns a delay for other pushes to the
+// host, because waiting pushes would use permits of hosts that do answer.
 func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.Duration, doubted bool) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -116,17 +116,17 @@ func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.
 
 // wait waits for a permit of the host, then for a permit that all hosts share.
 func (s *strangers) wait(ctx context.Context, to *stranger) (leave func(), err error) {
-	for i, slots := range []chan struct{}{to.slots, s.slots} {
+	for i, permits := range []chan struct{}{to.permits, s.permits} {
 		select {
-		case slots <- struct{}{}:
+		case permits <- struct{}{}:
 		case <-ctx.Done():
 			if i > 0 {
-				<-to.slots
+				<-to.permits
 			}
 			return nil, ctx.Err()
 		}
 	}
-	return func() { <-s.slots; <-to.slots }, nil
+	return func() { <-s.permits; <-to.permits }, nil
 }
 
 // backoffLeft returns the rest of the host's backoff, 0 without one.

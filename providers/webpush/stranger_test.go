@@ -68,10 +68,10 @@ func TestStrangersAreBounded(t *testing.T) {
 	for _, leave := range leaves {
 		leave()
 	}
-	if len(s.slots) != 0 || len(at.slots) != 0 {
-		t.Errorf("%d and %d are in flight", len(s.slots), len(at.slots))
+	if len(s.permits) != 0 || len(at.permits) != 0 {
+		t.Errorf("%d and %d are in flight", len(s.permits), len(at.permits))
 	}
-	for i := range cap(s.slots) {
+	for i := range cap(s.permits) {
 		leave, _, err := s.enter(t.Context(), s.known(fmt.Sprintf("%d.example", i)))
 		must(t, err)
 		defer leave()
@@ -79,7 +79,7 @@ func TestStrangersAreBounded(t *testing.T) {
 	brief, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	last := s.known("last.example")
-	if _, _, err := s.enter(brief, last); err == nil || len(last.slots) != 0 {
+	if _, _, err := s.enter(brief, last); err == nil || len(last.permits) != 0 {
 		t.Errorf("one more host is let in, or its permit is kept: %v", err)
 	}
 	for i := range 2 * maxStrangers {

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// tokenLife is a token's validity. A service refuses a token that is valid for more than 24
-	// hours by its own clock, which may be slow. Source: RFC 8292, section 2.
+	// tokenLife is a VAPID token's validity. A service refuses a token that is valid for more than
+	// 24 hours by its own clock, which may be slow. Source: RFC 8292, section 2.
 	tokenLife = 12 * time.Hour
 	// tokenReserve is how long before a token's end a new one replaces it.
 	tokenReserve = time.Hour
-	// minTokenAge is the minimum age of a token before it is replaced because the service never
-	// accepted it: the local clock may be right by then.
+	// minTokenAge is the minimum age at which a token that the service never accepted is replaced:
+	// the local clock may have been corrected meanwhile.
 	minTokenAge = time.Minute
 	// maxTokens bounds the tokens cached.
 	maxTokens = 1024

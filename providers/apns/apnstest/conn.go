@@ -376,7 +376,7 @@ func (c *conn) after(delay time.Duration, f func()) {
 	time.AfterFunc(delay, f)
 }
 
-// answerAfter answers a stream after the delay, if the stream still exists then.
+// answerAfter answers a stream after the delay, unless the stream ends before.
 func (c *conn) answerAfter(delay time.Duration, s *stream, r reply) {
 	c.after(delay, func() {
 		c.mu.Lock()

@@ -28,8 +28,8 @@ const (
 // Topic is the bundle ID that the written configurations carry.
 const Topic = "com.example.shop"
 
-// An identity is the server's certificate authority, its certificates, and the key
-// with which providers sign their tokens.
+// An identity is the server's certificate authority, its certificates, and the key with which
+// senders sign their provider tokens.
 type identity struct {
 	authority    *x509.Certificate
 	authorityKey *ecdsa.PrivateKey

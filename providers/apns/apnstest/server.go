@@ -55,8 +55,7 @@ type Server struct {
 	conns   map[*conn]bool
 }
 
-// NewServer starts a server with a certificate authority and credentials of its
-// own. Close it.
+// NewServer starts a server with its own certificate authority and credentials. Close it.
 func NewServer(options Options) (*Server, error) {
 	if options.Address == "" {
 		options.Address = "127.0.0.1:0"

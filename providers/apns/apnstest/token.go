@@ -70,7 +70,7 @@ func (t *tokenChecker) check(bearer string, conn *updates, now time.Time) provid
 	return ""
 }
 
-// expire marks every token that was used so far as expired.
+// expire marks every provider token that was used so far as expired.
 func (t *tokenChecker) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 // The values of an Answer's Reason besides the errorCode of an FcmError (UNREGISTERED,
 // QUOTA_EXCEEDED, ..., or an unknown code).
 const (
-	// Bare leaves the FcmError out: only google.rpc's status is there.
+	// Bare leaves the FcmError out: the answer has only google.rpc's status.
 	Bare = "bare"
-	// InvalidToken is INVALID_ARGUMENT on the token, as FCM words it: with an FcmError, and only
-	// the message names the argument.
+	// InvalidToken is INVALID_ARGUMENT on the registration token, as FCM words it: with an
+	// FcmError, and only the message names the argument.
 	InvalidToken = "invalid_token"
-	// InvalidTokenField is INVALID_ARGUMENT on the token, named as the field.
+	// InvalidTokenField is INVALID_ARGUMENT on the registration token, named as the field.
 	InvalidTokenField = "invalid_token_field"
 	// DeviceQuota is QUOTA_EXCEEDED for one device.
 	DeviceQuota = "device_quota"

@@ -89,8 +89,7 @@ type Server struct {
 	overQuota   atomic.Int64
 }
 
-// NewServer starts a server with a certificate authority and a service account
-// of its own. Close it.
+// NewServer starts a server with its own certificate authority and service account. Close it.
 func NewServer(o Options) (*Server, error) {
 	key, err := serviceKey()
 	if err != nil {

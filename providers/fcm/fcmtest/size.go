@@ -65,8 +65,7 @@ func sentTo(message map[string]any, part string) map[string]any {
 	return sent
 }
 
-// jsonSize returns how many bytes a decoded value has as compact JSON, with <, >
-// and & as they are.
+// jsonSize returns how many bytes a decoded value has as compact JSON, with <, > and & unescaped.
 func jsonSize(value any) int {
 	switch v := value.(type) {
 	case string:

@@ -30,7 +30,7 @@ func unauthorized(service push.Platform, text string) *refusal {
 	return &refusal{status: unauthorizedStatus(service), word: "BadJwtToken", errno: 109, text: text}
 }
 
-// unauthorizedStatus returns the status of a service's refusal of a token.
+// unauthorizedStatus returns the status of a service's refusal of a VAPID token.
 func unauthorizedStatus(service push.Platform) int {
 	if service == push.WebPushMozilla || service == push.WebPushWindows {
 		return http.StatusUnauthorized

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// maxLife bounds a token's remaining validity. Source: RFC 8292, section 2.
+// maxLife bounds a VAPID token's remaining validity. Source: RFC 8292, section 2.
 const maxLife = 24 * time.Hour
 
 // maxRemembered bounds the tokens remembered.

@@ -57,8 +57,8 @@ const (
 	typeQuotaFailure = "type.googleapis.com/google.rpc.QuotaFailure"
 )
 
-// notAToken is in FCM's message if the invalid argument is the token; no code says so. Source: "FCM
-// error codes", example 2.
+// notAToken is in FCM's message if the invalid argument is the token; no error code shows this.
+// Source: "FCM error codes", example 2.
 const notAToken = "not a valid FCM registration token"
 
 // ReadAnswer reads an answer. It leaves out unreadable parts.

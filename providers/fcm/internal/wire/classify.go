@@ -145,7 +145,8 @@ func Misconfigured(reason providers.Reason, concerns providers.Concern) provider
 }
 
 // describe returns an error with the answer and the action to take. It repeats no part of the
-// answer that could hold a token or a part of the message, because Google's text quotes both.
+// answer that could hold a registration token or a part of the message, because Google's text
+// quotes both.
 func describe(a Answer, o providers.Outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FCM answered %d", a.HTTP)
