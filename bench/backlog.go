@@ -133,8 +133,8 @@ func drainOurs(ctx context.Context, s stage, b backlog, sent *instants, begin fu
 }
 
 // drainStock works off the backlog with plain asynq, in the way that asynq's documentation shows:
-// the handler of a denied job returns an error with the time left, and asynq retries the job
-// then.
+// the handler of a denied job returns an error with the time left, and asynq retries the job after
+// that time.
 func drainStock(ctx context.Context, s stage, b backlog, sent *instants, begin func()) (int64, error) {
 	client := s.client(stockPool)
 	defer client.Close()
@@ -205,15 +205,15 @@ func (b backlog) ideal() time.Duration {
 	return schedule[b.jobs-1]
 }
 
-// allowed returns the first instant at which the policy allows a push after the pushes of before.
-func allowed(p throttle.Policy, before []time.Duration) time.Duration {
-	first, n := time.Duration(0), len(before)
+// allowed returns the first instant at which the policy allows a push after these pushes.
+func allowed(p throttle.Policy, pushes []time.Duration) time.Duration {
+	first, n := time.Duration(0), len(pushes)
 	if n > 0 {
-		first = before[n-1] + p.MinGap
+		first = pushes[n-1] + p.MinGap
 	}
 	for _, r := range p.Rates {
 		if n >= r.Count {
-			first = max(first, before[n-r.Count]+r.Period)
+			first = max(first, pushes[n-r.Count]+r.Period)
 		}
 	}
 	return first

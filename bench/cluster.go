@@ -176,8 +176,8 @@ func carryLoad(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(lap{Time: took, Worker: after - before})
 }
 
-// playOnCluster makes each worker send n notifications at the rate, on a Cluster with that many
-// masters or, for 0, on a single Redis. It returns the cost of each notification.
+// playOnCluster makes each worker send n notifications at the rate. masters is the size of the
+// Cluster; 0 means a single Redis without Cluster. It returns the cost of each notification.
 func playOnCluster(ctx context.Context, masters, workers, shards, n, rate int, to apns.Config) (map[string]float64, error) {
 	c, err := startServers(ctx, masters)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	idleTTL = 30 * time.Second
 	// watched is the prefix of the timed notifications' IDs.
 	watched = "timed-"
-	// arrivalLimit bounds the arrival of a timed notification.
+	// arrivalLimit is how long the bench waits until a timed notification arrives.
 	arrivalLimit = time.Minute
 )
 
@@ -226,11 +226,11 @@ func (b *delayBench) bulk(ctx context.Context, n int, critical bool) (delays []f
 	return delays, float64(last-first-int64(len(delays))) / ended.Sub(began).Seconds(), nil
 }
 
-// timed enqueues critical notifications, one at a time, until there are n or over is true, and
+// timed enqueues critical notifications, one at a time, until there are n or isOver is true, and
 // returns their delays in ms.
-func (b *delayBench) timed(ctx context.Context, n int, over *atomic.Bool) ([]float64, error) {
+func (b *delayBench) timed(ctx context.Context, n int, isOver *atomic.Bool) ([]float64, error) {
 	called := map[string]time.Time{}
-	for len(called) < n && (over == nil || !over.Load()) {
+	for len(called) < n && (isOver == nil || !isOver.Load()) {
 		one := b.next("code")
 		one.Priority = push.Critical
 		called[one.ID] = time.Now()

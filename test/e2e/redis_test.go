@@ -202,8 +202,8 @@ func TestStartWithoutMaster(t *testing.T) {
 	}
 }
 
-// A command that starts while a master is away gets from the workers how many notifications wait on
-// that master.
+// If a master is unreachable when a command starts, the command shows the last count of waiting
+// notifications that the workers recorded for that master.
 func TestOverviewWithoutMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))

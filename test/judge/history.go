@@ -76,16 +76,16 @@ type ruled struct {
 	policy *throttle.Policy // nil: the policy of the next less specific level applies
 }
 
-// ReadHistory reads the log of overrides over the configured policies. All workers apply a
-// change within late.
-func ReadHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, categories map[string]throttle.Policy, late time.Duration) *History {
+// ReadHistory reads the log of overrides over the configured policies. All workers apply a change
+// within maxDelay.
+func ReadHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, categories map[string]throttle.Policy, maxDelay time.Duration) *History {
 	t.Helper()
 	changes, err := o.Log(t.Context(), 0, limits.LogKept)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(changes)
-	h := &History{general, categories, late, changes, map[[2]string][]ruled{}}
+	h := &History{general, categories, maxDelay, changes, map[[2]string][]ruled{}}
 	for _, c := range changes {
 		if c.Mute { // a mute changes no limits
 			continue
@@ -103,7 +103,7 @@ func ReadHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, cat
 	return h
 }
 
-// between returns the policies that the level had from one instant to the other.
+// between returns the policies that the level had between the two instants.
 func (h *History) between(from, to time.Time, user, category string) []*throttle.Policy {
 	had := []*throttle.Policy{nil}
 	for _, v := range h.levels[[2]string{user, category}] {

@@ -36,21 +36,21 @@ type CrashSite struct {
 	judge.Digests
 }
 
-// NewCrashSite starts a Redis, and stand-ins that typically answer after the duration typical.
-func NewCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *CrashSite {
+// NewCrashSite starts a Redis and stand-ins. latency is the typical time of their answers.
+func NewCrashSite(t *testing.T, policy throttle.Policy, latency time.Duration) *CrashSite {
 	t.Helper()
 	server := redistest.Start(t, redistest.AppendOnly())
-	c := StandInsBeside(t, strconv.Quote(server.Addr()), policy, typical)
+	c := StandInsBeside(t, strconv.Quote(server.Addr()), policy, latency)
 	c.Server, c.Client = server, server.Client(t)
 	return c
 }
 
 // StandInsBeside returns a CrashSite on the Redis at the address, without a client.
-func StandInsBeside(t *testing.T, address string, policy throttle.Policy, typical time.Duration) *CrashSite {
+func StandInsBeside(t *testing.T, address string, policy throttle.Policy, latency time.Duration) *CrashSite {
 	t.Helper()
 	c := new(CrashSite)
 	var to credentials
-	c.StandIns, to = startStandIns(t, typical, c.See)
+	c.StandIns, to = startStandIns(t, latency, c.See)
 	rates := make([]string, len(policy.Rates))
 	for i, r := range policy.Rates {
 		rates[i] = r.String()
@@ -266,13 +266,13 @@ func (c *CrashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bo
 // ClockError is the largest difference of the limiter's and the stand-ins' clocks.
 const ClockError = 10 * time.Millisecond
 
-// NotBefore checks that no push came before its admission. It skips the users in others.
-func NotBefore(t *testing.T, admitted, pushes []violations.Push, others map[string]bool) {
+// NotBefore checks that no push came before its admission. It skips the users in skipped.
+func NotBefore(t *testing.T, admitted, pushes []violations.Push, skipped map[string]bool) {
 	t.Helper()
 	admissions := byUser(admitted)
 	for user, at := range byUser(pushes) {
 		for i, admission := range admissions[user] {
-			if i < len(at) && !others[user] && at[i].Before(admission.Add(-ClockError)) {
+			if i < len(at) && !skipped[user] && at[i].Before(admission.Add(-ClockError)) {
 				t.Errorf("a push of %s came at %s, but was admitted at %s", user, at[i], admission)
 			}
 		}
@@ -313,7 +313,7 @@ type credentials struct {
 	fcm  fcmconfig.Config
 }
 
-// startStandIns starts stand-ins that typically answer after the duration typical. seen, if not nil,
+// startStandIns starts stand-ins. typical is the typical time of their answers. seen, if not nil,
 // gets the body of each request to FCM.
 func startStandIns(t *testing.T, typical time.Duration, seen func([]byte)) (StandIns, credentials) {
 	t.Helper()

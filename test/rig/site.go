@@ -55,9 +55,9 @@ func (s *Site) Simulate(t *testing.T, args ...string) *Program {
 }
 
 // StandIns starts stand-ins inside the test and points the site at them.
-func (s *Site) StandIns(t *testing.T, typical time.Duration) StandIns {
+func (s *Site) StandIns(t *testing.T, latency time.Duration) StandIns {
 	t.Helper()
-	all, to := startStandIns(t, typical, nil)
+	all, to := startStandIns(t, latency, nil)
 	s.Env = append(s.Env, "PUSHPACE_APPS__DEMO__SIMULATED=false")
 	for key, value := range map[string]string{
 		"APNS__TOPIC": to.apns.Topic, "APNS__KEY_FILE": to.apns.KeyFile, "APNS__KEY_ID": to.apns.KeyID, "APNS__TEAM_ID": to.apns.TeamID,
