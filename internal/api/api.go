@@ -24,7 +24,7 @@ type Options struct {
 	HTTP    config.HTTP
 	Tokens  *operate.Tokens
 	Service *operate.Service
-	// Meter counts the requests of tokens that have a rate. Optional without such tokens.
+	// Meter counts the requests of API tokens that have a rate. Optional without such API tokens.
 	Meter meter.Meter
 	// Local is the principal of every request if only this process makes requests: they need
 	// no tokens, and no bounds of HTTP. Nil for an API that listens.

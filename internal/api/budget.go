@@ -16,8 +16,8 @@ const (
 	bodyBudget = 32 << 20
 	// budgetWait is how long a request waits for room in the budget.
 	budgetWait = time.Second
-	// shares is the number of parts of the budget; a token gets one at most, so that others
-	// continue beside a token with many or slow bodies.
+	// shares is the number of parts of the budget. An API token gets at most one part, so that its
+	// many or slow bodies do not stop other callers.
 	shares = 2
 )
 
@@ -99,7 +99,7 @@ func (b *budget) take(ctx context.Context, n int64, own, all *semaphore.Weighted
 	return nil
 }
 
-// arrived means that no more of the body is read.
+// arrived gives back the permit to read a body. Call it when no more of the body is read.
 func (c *charge) arrived() {
 	c.own.bodies.Release(1)
 	c.all.bodies.Release(1)

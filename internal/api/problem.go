@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/api/problems"
 )
 
-// A problem is an error as it is answered; a fault is one error of a body, at a JSON pointer.
+// A problem is an error in an answer; a fault is one error of a body, at a JSON pointer.
 type (
 	problem = problems.Problem
 	result  = problems.Result

@@ -53,7 +53,8 @@ func (c *confirmation) confirm(n int, what, do string) error {
 	return nil
 }
 
-// printBulk prints the results for many, and returns an error if some were not done.
+// printBulk prints the counts of a bulk action. It returns an error, with the first one, if some
+// items were not done.
 func printBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first error) error {
 	if asJSON {
 		if err := printJSON(out, b); err != nil {

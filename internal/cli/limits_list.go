@@ -205,7 +205,7 @@ func readOverrides(in io.Reader) (*imported, error) {
 		}
 		level := overrideLevel{override.Level}
 		if first, ok := seen[level]; ok {
-			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))
+			fault(number, fmt.Errorf("has the same level as line %d: %s", first, &level))
 			continue
 		}
 		if seen[level] = number; len(seen) > limits.MaxOverrides {

@@ -16,7 +16,7 @@ func TestReadOverrides(t *testing.T) {
 		{"\ufeff" + good + "\r\n\ufeff", ""}, // byte order marks, as in two files put together
 		{good + "\n" + `{"user":"v","rates":["1/1x"]}`, `line 2: /rates/0: rate "1/1x"`},
 		{`{"user":"v","rate":["1/1m"]}`, "line 1: /rate: is not a known field"},
-		{good + "\n" + good, `line 2: is for the same as line 1: user u`},
+		{good + "\n" + good, `line 2: has the same level as line 1: user u`},
 		{`{"user":"v","rates":["1/1m"]} x`, "line 1: "},
 		{strings.Repeat("x", maxLine+1), "line 1: the line is too long"},
 		{`{"user":"v","rates":["1/1m"],"RATES":["9/1m"]}`, "line 1: /RATES"},

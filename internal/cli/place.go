@@ -48,7 +48,7 @@ func (p *place) remote() string {
 func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 	given := p.cmd.Flags().Changed
 	if given("config") && given("api") {
-		return nil, misusedf("--config and --api: the configuration is for Redis, so use one or the other")
+		return nil, misusedf("--config and --api exclude each other: --config names the Redis to connect to, --api the HTTP API")
 	}
 	url := p.remote()
 	if url == "" {
@@ -66,7 +66,7 @@ func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 		return app.OpenLocal(ctx, *p.config, by)
 	}
 	if f := p.cmd.Flags().Lookup("by"); f != nil && f.Changed {
-		return nil, misusedf("--by: through the HTTP API, the log has the token's name")
+		return nil, misusedf("--by cannot be given with the HTTP API: the audit log gets the API token's name")
 	}
 	o := apiclient.Options{URL: url, CAFile: p.authorities, Token: os.Getenv(tokenVariable)}
 	if p.tokenFile != "" {

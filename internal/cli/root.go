@@ -45,7 +45,7 @@ limits violated.`,
 	explainArguments(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
-			if _, token := invalid.GetFlag().Value.(targetFlag); token { // no error shows a token
+			if _, token := invalid.GetFlag().Value.(targetFlag); token { // no error shows a device token
 				err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
 			}
 		}

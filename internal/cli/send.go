@@ -116,7 +116,7 @@ type targetFlag struct {
 	app.TargetFlag
 }
 
-// String returns the default value: none. It never shows a token.
+// String returns the default value: none. It never shows a device token.
 func (targetFlag) String() string { return "" }
 
 // Type returns pflag's name for the value.

@@ -88,10 +88,10 @@ func logged(v reflect.Value) string {
 	return flow(shown(v, true))
 }
 
-// Within reports whether key, from Changes, is other or below it. A part * of other
+// Within reports whether a key from Changes is the section or below it. A part * of the section
 // matches any part.
-func Within(key, other string) bool {
-	parts, others := split(key), split(other)
+func Within(key, section string) bool {
+	parts, others := split(key), split(section)
 	if len(parts) < len(others) {
 		return false
 	}

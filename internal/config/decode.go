@@ -47,7 +47,7 @@ func (d *decoder) placed(key, message string) Fault {
 
 // place records the beginning of n as the place of the key.
 func (d *decoder) place(key string, n ast.Node) {
-	// The token of a mapping in block style is its first colon.
+	// The YAML token of a mapping in block style is its first colon.
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		n = m.Values[0].Key
 	}

@@ -30,12 +30,12 @@ type HTTP struct {
 	// API takes no more. A warning says if the dead letters of all apps may reach it.
 	MaxQueue int `yaml:"max_queue" default:"1000000" range:"1..1000000000"`
 	// The most requests that are answered, and bodies that arrive, at once. More get 503, as do
-	// bodies that together exceed 32 MiB, or `max_body` if that is more. One token's bodies get half
-	// of both.
+	// bodies that together exceed 32 MiB, or `max_body` if that is more. The bodies of one API
+	// token get half of both.
 	MaxRequests int `yaml:"max_requests" default:"512" range:"1..100000"`
 	// The longest time for a request to arrive.
 	ReadTimeout time.Duration `yaml:"read_timeout" default:"10s" range:"100ms..10m"`
-	// The longest time from then to the answer.
+	// The longest time from a request's arrival to the answer.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"100ms..10m"`
 }
 
@@ -56,7 +56,7 @@ type Console struct {
 	// Serves the console at `/console/`.
 	Enabled bool `yaml:"enabled" default:"true"`
 	// The console's address behind a proxy that ends TLS, such as `https://ops.example.com`:
-	// [sign-in](operators.md#signing-in) needs it there.
+	// [sign-in](operators.md#signing-in) through the proxy needs it.
 	Origin string `yaml:"origin" kind:"URL"`
 }
 

@@ -33,8 +33,8 @@ type Limits struct {
 	// By how much later each user's quiet hours may end, different each day, so that not all end at
 	// once; in whole seconds.
 	QuietHoursSpread time.Duration `yaml:"quiet_hours_spread" default:"10m" range:"0s..2h"`
-	// How many [slots](guarantees.md#order) a user's notifications of a category may hold; those of
-	// all categories twice as many.
+	// How many [slots](guarantees.md#order) a user's notifications of a category may hold. The
+	// notifications of all categories may hold twice this number.
 	MaxBooked int `yaml:"max_booked" default:"1000" range:"10..1000"`
 	// A Redis for the timelines; the queue's by default.
 	Redis *Redis `yaml:"redis"`

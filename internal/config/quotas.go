@@ -20,7 +20,7 @@ type Quota struct {
 	Rate throttle.Rate `yaml:"rate"`
 	// Several rates at once, for the windows.
 	Rates []throttle.Rate `yaml:"rates"`
-	// How it is counted; `fixed_window` is for tokens and devices. See docs/limiters.md.
+	// How it is counted; `fixed_window` is for API tokens and devices. See docs/limiters.md.
 	Algorithm meter.Algorithm `yaml:"algorithm" default:"token_bucket" oneof:"token_bucket leaky_bucket sliding_window fixed_window"`
 	// The size of a bucket; 0 for the algorithm's own.
 	Burst int `yaml:"burst" default:"0"`

@@ -23,9 +23,9 @@ type Reports struct {
 type Webhook struct {
 	// Required: https, or http on the loopback; no link-local address and no metadata service.
 	URL WebhookURL `yaml:"url" kind:"URL"`
-	// Signs each request: `whsec_` and the base64 of 24 to 64 bytes, or two while it
-	// [changes](webhooks.md#the-signature), with white space between. Required, here or in
-	// `secret_file`.
+	// Signs each request: `whsec_` and the base64 of 24 to 64 bytes. During a
+	// [change](webhooks.md#the-signature) it holds two of them, separated by white space. Required,
+	// here or in `secret_file`.
 	Secret Secret `yaml:"secret"`
 	// A file with the secret.
 	SecretFile string `yaml:"secret_file"`
@@ -55,7 +55,7 @@ func (u WebhookURL) GoString() string { return fmt.Sprintf("%q", u.String()) }
 // MarshalText hides the same as String.
 func (u WebhookURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText takes the text as it is.
+// UnmarshalText stores the text unchanged.
 func (u *WebhookURL) UnmarshalText(text []byte) error {
 	*u = WebhookURL(text)
 	return nil

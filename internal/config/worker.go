@@ -8,8 +8,8 @@ type Worker struct {
 	Concurrency int `yaml:"concurrency" default:"256" range:"1..100000"`
 	// The longest time to finish work when the process stops; longer than any provider's `timeout`.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" default:"20s" range:"1s..10m"`
-	// Sends before a notification is exhausted. Failures of a provider in trouble, or by the app's
-	// configuration, do not count: `retry_time` bounds these.
+	// The number of sends after which a notification ends as exhausted. Failures of a provider in
+	// trouble, or by the app's configuration, do not count: `retry_time` limits them.
 	Attempts int `yaml:"attempts" default:"10" range:"1..1000"`
 	// The longest time from the first attempt to the last, without quiet hours that hold the
 	// notification.

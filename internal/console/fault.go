@@ -121,7 +121,7 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 		return
 	}
 	if err := c.render(w, v, page{name: "fault", title: f.Title, status: f.Status, live: passes(v, f), data: view}); err != nil {
-		c.log.Error("an error page failed", "error", err)
+		c.log.Error("the console could not write an error page", "error", err)
 	}
 }
 

@@ -38,7 +38,7 @@ var ages = []struct {
 type lettersView struct {
 	Filter []field
 	App    string
-	// Categories are the ones with limits of their own.
+	// Categories are the categories with limits of their own.
 	Apps, Categories []string
 	Answer           string
 	Reasons          []letterSum

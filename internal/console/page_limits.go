@@ -28,7 +28,7 @@ type limitsView struct {
 	Overrides  []overrideRow
 	Apps       []string // the visitor may set their limits
 	All        bool     // the visitor may set the limits of all apps
-	Next       string   // the address of the other overrides; "" without any
+	Next       string   // the address of the next page of overrides; "" for none
 }
 
 // A configuredLimit is a policy of the configuration.

@@ -184,8 +184,8 @@ func positionOf(id string, line *inspect.Timeline) *queuePosition {
 	return t
 }
 
-// cancelNotification cancels the notification, and the others in its digest, once their number is
-// confirmed.
+// cancelNotification cancels the notification. It also cancels the other notifications in its
+// digest, once the visitor has confirmed their number.
 func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error) {
 	ref := v.ref()
 	back := refTo("notifications", ref)

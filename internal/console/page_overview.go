@@ -33,7 +33,7 @@ type overviewView struct {
 	Lost string
 	// More is the number of workers not shown.
 	More int64
-	// Cluster means that the servers have shards.
+	// Cluster is true if the servers are masters of a Cluster, each with its shards.
 	Cluster bool
 }
 

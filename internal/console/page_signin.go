@@ -26,8 +26,8 @@ type signInView struct {
 	Wrong   string // the problem with the token
 }
 
-// attempts limits unknown tokens tried from an address, across all processes. Clients of one
-// proxy share its address.
+// attempts limits the unknown API tokens tried from an address, across all processes. Clients of
+// one proxy share its address.
 var attempts = meter.Spec{Rates: []throttle.Rate{{Count: 20, Period: time.Minute}}}
 
 const tokenUnknown = "This token is not known."

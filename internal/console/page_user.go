@@ -278,8 +278,8 @@ func viewOfUser(u *operate.User, q userQuery) userView {
 func critical(u *operate.User, id string) bool { return u.Sent[id].Queue == push.Critical.Queue() }
 
 // firstRow returns the first row of the page that contains from, or of the last page if the list
-// has fewer rows; of is the number of rows.
-func firstRow(from, of int) int { return min(from, max(0, of-1)/userRows*userRows) }
+// has fewer rows; count is the number of rows.
+func firstRow(from, count int) int { return min(from, max(0, count-1)/userRows*userRows) }
 
 // pageOf returns the page of rows that begins at from, and the links to the pages before and after.
 // at returns the address of a page by its first row.

@@ -101,10 +101,10 @@ type searchedPage struct {
 	from   int
 }
 
-// search searches the queue for s from cursor on. It stops when it has the number of rows in
-// enough, has read the number of pages in pages, or the time within is over.
-func (v *visit) search(ctx context.Context, s inspect.Selection, cursor string, enough, pages int, within time.Duration) (*searchResult, error) {
-	seen, end := map[push.Ref]bool{}, time.Now().Add(within)
+// search searches the queue for s from cursor on. It stops after maxRows rows, maxPages pages or
+// the time maxTime.
+func (v *visit) search(ctx context.Context, s inspect.Selection, cursor string, maxRows, maxPages int, maxTime time.Duration) (*searchResult, error) {
+	seen, end := map[push.Ref]bool{}, time.Now().Add(maxTime)
 	found := &searchResult{next: cursor}
 	for {
 		found.pages = append(found.pages, searchedPage{found.next, len(found.rows)})
@@ -121,7 +121,7 @@ func (v *visit) search(ctx context.Context, s inspect.Selection, cursor string, 
 			}
 		}
 		found.late = time.Now().After(end)
-		if found.next = list.Next; found.next == "" || len(found.rows) >= enough || len(found.pages) >= pages || found.late {
+		if found.next = list.Next; found.next == "" || len(found.rows) >= maxRows || len(found.pages) >= maxPages || found.late {
 			return found, nil
 		}
 	}

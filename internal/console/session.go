@@ -32,7 +32,7 @@ const (
 // A session is the state behind a browser's cookie. It has no rights of its own: its token, as
 // configured now, decides.
 type session struct {
-	Token   string `json:"token"`   // the token's SHA-256, in hexadecimal digits
+	Token   string `json:"token"`   // the API token's SHA-256, in hexadecimal digits
 	Name    string `json:"name"`    // the token's name at the sign-in
 	Created int64  `json:"created"` // in µs
 }

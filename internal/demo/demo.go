@@ -82,8 +82,8 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 	return s.faults, err
 }
 
-// demoConfig returns the shipped configuration, with the Redis at address unless that is "". Of
-// environ, only the other settings of that Redis apply: no address, database or prefix.
+// demoConfig returns the shipped configuration, with the Redis at address unless that is "". From
+// environ it takes only that Redis's other settings, without address, database and prefix.
 func demoConfig(address string, environ []string) (*config.Config, error) {
 	var settings []string
 	if address != "" {

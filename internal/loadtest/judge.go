@@ -19,7 +19,7 @@ type log struct {
 	start time.Time
 	half  chan struct{} // closed when half of the notifications have arrived
 
-	delivered, firsts atomic.Int64 // notifications that arrived; of these, the ones that no round puts off
+	delivered, firsts atomic.Int64 // arrived notifications; arrived notifications that no round puts off
 	began             atomic.Int64 // when the first one arrived, in ns since the start
 
 	mu       sync.Mutex

@@ -17,7 +17,7 @@ const (
 )
 
 // stayingCauses are the causes of notifications that leave at a fixed time, or when an operator
-// resumes them, whatever the rate of the others is.
+// resumes them, whatever the rate of the other notifications is.
 var stayingCauses = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspect.ForQuiet, inspect.ForPause}
 
 // drainsIn returns how long it takes at the present rate until all leaving notifications have

@@ -19,7 +19,7 @@ type LetterPage struct {
 	Looked int `json:"-"`
 }
 
-// Letters reads dead letters from the cursor on, about as many as most says. It returns the
+// Letters reads dead letters from the cursor on; most is their approximate number. It returns the
 // letters that the principal sees, without their jobs.
 func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*LetterPage, error) {
 	if err := o.may(Look); err != nil {

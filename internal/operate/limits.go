@@ -18,7 +18,7 @@ import (
 // An OverridePage is a part of the overrides and mutes.
 type OverridePage struct {
 	Overrides []limits.Override `json:"overrides"`
-	// Next is the cursor of the other overrides; "" when this is the end.
+	// Next is the cursor of the next page; "" after the last page.
 	Next string `json:"next,omitempty"`
 }
 
@@ -26,8 +26,8 @@ type OverridePage struct {
 const overrideReads = 10
 
 // Overrides returns a page of overrides and mutes from the cursor on, with the app, user and
-// category of the level; "" matches any. most is about their number. A page may be short or empty
-// although there are more overrides: Next then is not "".
+// category of the level; "" matches any. most is their approximate number. A page may be short or
+// empty although there are more overrides: Next then is not "".
 func (o *Operator) Overrides(ctx context.Context, of limits.Level, cursor string, most int) (*OverridePage, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -179,11 +179,11 @@ type Setting struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// SetLimit puts an override, or a mute, in force at a level that the principal owns. If over is
-// given, it must be the version of the present override, 0 for no override; else the error is
+// SetLimit puts an override, or a mute, in force at a level that the principal owns. If a version
+// is given, it must be the version of the present override, 0 for no override; else the error is
 // limits.ErrConflict. The error of an invalid override is throttle.Faults, with the fields of
 // limits.Override.Validate, or an *UnknownError. The error may be limits.ErrTooManyOverrides.
-func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int64) (*Setting, error) {
+func (o *Operator) SetLimit(ctx context.Context, r limits.Override, version ...int64) (*Setting, error) {
 	action := SetLimit
 	if r.Mute {
 		action = Mute
@@ -199,7 +199,7 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	if err != nil {
 		return nil, err
 	}
-	if err := o.s.with.Overrides.Set(ctx, r, over...); errors.Is(err, limits.ErrPast) {
+	if err := o.s.with.Overrides.Set(ctx, r, version...); errors.Is(err, limits.ErrPast) {
 		return nil, past
 	} else if err != nil {
 		return nil, err
@@ -311,8 +311,8 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 var ErrNoOverride = errors.New("this level has no override")
 
 // UnsetLimit removes the override or mute of exactly this level, which the principal owns. The
-// level's app or quota need not be configured any more. over is as in SetLimit.
-func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int64) error {
+// level's app or quota need not be configured any more. version is as in SetLimit.
+func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, version ...int64) error {
 	action := UnsetLimit
 	if at.Mute {
 		action = Unmute
@@ -324,7 +324,7 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	if err != nil {
 		return err
 	}
-	there, err := o.s.with.Overrides.Unset(ctx, at, o.principal.Name, over...)
+	there, err := o.s.with.Overrides.Unset(ctx, at, o.principal.Name, version...)
 	switch {
 	case err != nil:
 		return err
@@ -396,19 +396,19 @@ func (o *Operator) Below(at limits.Level) (limits.EffectivePolicy, error) {
 	return o.s.with.Limits.InForceIf(at, map[limits.Level]*limits.Override{at: nil}), err
 }
 
-// LimitsLog returns the limit changes that the principal may see, the newest first. They are
-// older than the version before (0 for all). newest bounds their number.
-func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]limits.Change, error) {
+// LimitsLog returns the limit changes that the principal may see, the newest first. They are older
+// than version (0 for all). newest bounds their number.
+func (o *Operator) LimitsLog(ctx context.Context, version int64, newest int) ([]limits.Change, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
 	if o.SeesAll() {
-		return o.s.with.Overrides.Log(ctx, before, newest)
+		return o.s.with.Overrides.Log(ctx, version, newest)
 	}
 	all, _ := o.s.with.Quotas()
 	its := []limits.Change{}
 	for {
-		some, err := o.s.with.Overrides.Log(ctx, before, logPage)
+		some, err := o.s.with.Overrides.Log(ctx, version, logPage)
 		if err != nil {
 			return nil, err
 		}
@@ -420,7 +420,7 @@ func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]l
 		if len(some) < logPage || len(its) >= newest {
 			return its[:min(len(its), newest)], nil
 		}
-		before = some[len(some)-1].Version
+		version = some[len(some)-1].Version
 	}
 }
 

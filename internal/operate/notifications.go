@@ -191,8 +191,8 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 	return false, false, err
 }
 
-// Cancel ends a waiting notification, with at most so many others of its digest. Its errors are
-// control.Control.Cancel's.
+// Cancel ends a waiting notification and the notifications that it carries, if these are not more
+// than others. Its errors are control.Control.Cancel's.
 func (o *Operator) Cancel(ctx context.Context, ref push.Ref, others int) error {
 	ref, err := o.authorize(ctx, Cancel, ref)
 	if err != nil {
@@ -317,8 +317,8 @@ func (s *Service) CountStored(ctx context.Context) (int64, error) {
 	return counts.Waiting() + counts.Letters, err
 }
 
-// Timeline returns a user's sent notifications, and the ones that wait for the user's limits. The app
-// may be "" if there is only one app; without categories it covers all categories.
+// Timeline returns a user's sent notifications, and the notifications that wait for the user's
+// limits. The app may be "" if there is only one app; without categories it covers all categories.
 func (o *Operator) Timeline(ctx context.Context, app, user string, categories []string) (*inspect.Timeline, error) {
 	app, err := o.appOf(ctx, app)
 	if err != nil {

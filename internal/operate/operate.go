@@ -51,8 +51,8 @@ type Options struct {
 	// Queue is the queue's Redis, not shared by a pipeline, and has the audit log; nil for no audit
 	// log. LimitsRedis is the limits' own Redis; nil if they have none.
 	Queue, LimitsRedis redis.UniversalClient
-	// Fresh is how long a shared value is kept, so that many callers cost Redis as much as one;
-	// zero keeps no value. Within bounds a read of a shared value; zero means unbounded.
+	// Fresh is how long a shared value is kept, so that many callers cost Redis no more than one
+	// caller; zero keeps no value. Within bounds a read of a shared value; zero means unbounded.
 	Fresh, Within time.Duration
 	Log           *slog.Logger // nil for slog.Default
 }

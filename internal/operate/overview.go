@@ -176,7 +176,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return s.with.Inspect.Backlog(ctx, alive, seen, counted)
 	})
 	oldest := begin(ctx, func(ctx context.Context) (time.Time, error) {
-		early, cancel := context.WithTimeout(ctx, s.overview.partsWithin()/2) // the shards need the other half
+		early, cancel := context.WithTimeout(ctx, s.overview.partsWithin()/2) // the other half of the time is for the shards
 		defer cancel()
 		seen, _ := pauses.get(early) // on error no job counts as held
 		return s.with.Inspect.OldestDue(ctx, seen)
@@ -318,7 +318,7 @@ func (o *Operator) overviewOf(all *Overview) *Overview {
 	return its
 }
 
-// workersOf returns the workers with the apps that the principal sees.
+// workersOf returns the workers' snapshots without the apps that the principal does not see.
 func (o *Operator) workersOf(all []control.Snapshot) []control.Snapshot {
 	if o.SeesAll() {
 		return all

@@ -38,7 +38,7 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) (pause.Pause, error
 		return p, err
 	}
 	p.By = o.principal.Name
-	defer o.s.pauses.forget() // also if the outcome is unknown
+	defer o.s.pauses.forget() // even if the outcome is unknown
 	if err := o.s.with.Control.Pause(ctx, &p); err != nil {
 		return p, err
 	}

@@ -25,8 +25,8 @@ const (
 	PreviewBudget = 2 * time.Second
 	// maxUsers bounds the users that a preview lists.
 	maxUsers = 100_000
-	// readers is the number of users that are read in parallel. After each user, a reader rests as
-	// long as the read took.
+	// readers is the number of users that are read in parallel. After each user, a reader rests for
+	// the duration of the read.
 	readers = 4
 	// atOnce is how soon after the change a notification must leave to count as leaving at once.
 	// Its wake-up takes up to a second of this.

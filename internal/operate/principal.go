@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// LocalName is the principal's name when no tokens are configured.
+// LocalName is the principal's name when no API tokens are configured.
 const LocalName = "local"
 
 // A Principal makes requests of the API or the console. The zero value may do nothing.
@@ -28,8 +28,8 @@ type Principal struct {
 // May reports whether the principal has one of these roles.
 func (p Principal) May(roles []config.Role) bool { return slices.Contains(roles, p.Role) }
 
-// Tokens are the configured tokens; Set replaces them while the process runs. The zero
-// value has no token: every caller is LocalPrincipal, and the API listens on the loopback.
+// Tokens are the configured API tokens; Set replaces them while the process runs. The zero value
+// has no token: every caller is LocalPrincipal, and the API listens on the loopback.
 type Tokens struct {
 	list atomic.Pointer[[]config.Token]
 }

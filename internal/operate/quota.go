@@ -31,7 +31,7 @@ type Quotas []Quota
 // NamedQuotaKey returns the key of a quota below limits.quotas.
 func NamedQuotaKey(name string) string { return "quota/" + throttle.Escape(name) }
 
-// WithUnnamed adds the configured quotas that no app names, for Find's error.
+// WithUnnamed adds the configured quotas that no app names, so that Find can report them as unused.
 func (all Quotas) WithUnnamed(cfg *config.Config) Quotas {
 	for name, remedy := range cfg.UnnamedQuotas() {
 		all = append(all, Quota{Key: NamedQuotaKey(name), Name: name, Quota: cfg.Limits.Quotas[name].Quota, Unnamed: remedy})

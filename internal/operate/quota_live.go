@@ -36,9 +36,9 @@ func NewLiveQuotas(cfg *config.Config) (LiveQuotas, error) {
 	return l, err
 }
 
-// Take puts a new configuration's quotas in force. Quotas that it lacks stay as they are.
+// Take puts a new configuration's quotas in force. Quotas that it lacks stay unchanged.
 func (l LiveQuotas) Take(cfg *config.Config) {
-	all, _ := ConfiguredQuotas(cfg) // quotas that cannot be read stay as they are
+	all, _ := ConfiguredQuotas(cfg) // quotas that cannot be read stay unchanged
 	for key, q := range all {
 		if one := l[key]; one != nil {
 			one.configured.Store(&q)

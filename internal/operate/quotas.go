@@ -14,14 +14,14 @@ const MostQuotas = 50
 // A RecentQuota is the status of a quota, read recently.
 type RecentQuota struct {
 	QuotaStatus
-	// Name is the quota's name in limits.quotas; "" if it is not there.
+	// Name is the quota's name in limits.quotas; "" for a quota of another section.
 	Name string
 	// Known is the live workers' state of the quota; nil if no worker reports it.
 	Known *route.QuotaStatus
 }
 
-// RecentQuotas returns, of the first MostQuotas quotas, the ones that the principal sees, read recently,
-// and how many more there are, of all apps; 0 for a principal of some apps.
+// RecentQuotas returns recently read quotas: those that the principal sees among the first
+// MostQuotas. more is the number of further quotas of all apps; 0 for a principal of some apps.
 func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more int, err error) {
 	if err := o.may(Look); err != nil {
 		return nil, 0, err

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// reloadEvery is the greatest age of a Cluster's slot map: a lost master cannot redirect
-	// commands to its successor.
+	// reloadEvery is the maximum age of a Cluster's map of hash slots: a lost master cannot
+	// redirect commands to its successor.
 	reloadEvery = time.Second
 	// redirects is how often a command on a Cluster is redirected: to the hash slot's node, and to
 	// the node that the hash slot moves to.
@@ -34,7 +34,7 @@ func newCluster(opts *redis.UniversalOptions, h *errorHook) *redis.ClusterClient
 	return cluster
 }
 
-// reloadHook is a hook that reloads a Cluster's slot map after a failed dial.
+// reloadHook is a hook that reloads a Cluster's map of hash slots after a failed dial.
 type reloadHook struct{ cluster *redis.ClusterClient }
 
 func (r reloadHook) DialHook(next redis.DialHook) redis.DialHook {

@@ -45,14 +45,14 @@ type Node struct {
 }
 
 // ReadNodes returns the state of each node that holds keys, by address, without its shards. The
-// error is about the Cluster as a whole. It waits for a hanging node only so long that it can still
-// report the other nodes.
+// error is about the Cluster as a whole. It stops waiting for a hanging node early enough to report
+// the other nodes.
 func ReadNodes(ctx context.Context, c redis.UniversalClient) ([]Node, error) {
 	var (
 		mu      sync.Mutex
 		servers []*redis.Client
 	)
-	known, cancel := within(ctx, .25) // the node that is asked for the slot map may hang: then the previous map counts
+	known, cancel := within(ctx, .25) // the node that is asked for the map of hash slots may hang: then the previous map counts
 	err := eachNode(known, c, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()

@@ -89,8 +89,8 @@ func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
 	return c
 }
 
-// discard closes a client but waits at most 1 s: with Sentinels that do not answer, Close lasts until
-// the last time-out.
+// discard closes a client but waits at most 1 s, because Close waits until all calls to silent
+// Sentinels have timed out.
 func discard(c redis.UniversalClient) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); _ = c.Close() }()

@@ -48,8 +48,8 @@ func writeProbes(ctx context.Context, c redis.UniversalClient, prefix string) ma
 	return execEach(ctx, pipes)
 }
 
-// execEach executes the pipelines concurrently. It waits for a hanging node only so long that the
-// caller can still report the other nodes.
+// execEach executes the pipelines concurrently. It stops waiting for a hanging node early enough
+// for the caller to report the other nodes.
 func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]error {
 	ctx, cancel := within(ctx, .75)
 	defer cancel()

@@ -118,7 +118,7 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// answers checks that the process on the port is the one that was started.
+// answers checks that the server on the port is the started process.
 func (s *Server) answers(ctx context.Context) error {
 	// A client would log each failure.
 	conn, err := net.Dial("tcp", s.Addr())

@@ -103,10 +103,10 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 }
 
 // Next returns at most n of the app's reports that the group has not acknowledged: reports that a
-// reader took at least the duration left ago, or if there are none, new reports. A new group begins
-// with the oldest report in the stream.
-func (t *DeadTokens) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]DeadToken, error) {
-	entries, err := t.streams.next(ctx, app, group, left, n)
+// reader took at least minAge ago, or if there are none, new reports. A new group begins with the
+// oldest report in the stream.
+func (t *DeadTokens) Next(ctx context.Context, app, group string, minAge time.Duration, n int) ([]DeadToken, error) {
+	entries, err := t.streams.next(ctx, app, group, minAge, n)
 	if err != nil {
 		return nil, err
 	}

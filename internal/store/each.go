@@ -17,7 +17,7 @@ import (
 // shards use the shards that answer and report the silent ones.
 
 // An UnreachableError names the shards that did not answer. The caller also gets the results of the
-// other shards. If no shard answers, the error is that of the first shard instead.
+// other shards. If no shard answers, the error is instead the first shard's error.
 type UnreachableError struct {
 	Shards []int // sorted numbers
 	Err    error // of the first shard; nil to leave it out of the text
@@ -57,7 +57,7 @@ func Unreachable(err error) ([]int, error) {
 }
 
 // shardTimeout bounds the call to one of several shards. If half of the context's remaining time is
-// less, that is the bound, so that there is time to return the other shards' results.
+// less, this half is the bound: the other half is for returning the other shards' results.
 const shardTimeout = 2 * time.Second
 
 // WithShardTimeout returns the context for a call to one shard. shards is the number of all shards;

@@ -59,8 +59,8 @@ type Unfit struct {
 }
 
 // readMessage is Lua. read returns a task's message; false if there is none, the length of a
-// message that is too long, and -1 for a key of the wrong type. While a Cluster's slot migrates, a
-// task may already be on another master: then the script fails.
+// message that is too long, and -1 for a key of the wrong type. While a Cluster's hash slot
+// migrates, a task may already be on another master: then the script fails.
 const readMessage = `
 local function read(key, longest)
   local length = redis.pcall('HSTRLEN', key, 'msg')

@@ -126,9 +126,9 @@ func (l *Letter) Ref() Ref { return Ref{l.ID, l.App, l.User} }
 // ErrCursor means that LettersFrom has not returned this cursor.
 var ErrCursor = errors.New("the cursor is not known")
 
-// LettersFrom returns dead letters, unordered and about as many as limit, and the cursor for the
-// next call. The cursor "" starts, and is returned at the end. A letter that is added or deleted
-// meanwhile may be missed, and a letter may be returned twice.
+// LettersFrom returns dead letters, unordered, and the cursor for the next call; limit is their
+// approximate number. The cursor "" starts, and is returned at the end. A letter that is added or
+// deleted meanwhile may be missed, and a letter may be returned twice.
 func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
 	at := uint64(0)
 	if cursor != "" {

@@ -50,10 +50,10 @@ func NewOutcomes(records *Records) *Outcomes {
 }
 
 // Next returns at most n of the app's events that the group has not acknowledged: events that a
-// reader took at least the duration left ago, or if there are none, new events. A new group begins
-// with the oldest event in the stream.
-func (o *Outcomes) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]OutcomeEvent, error) {
-	entries, err := o.streams.next(ctx, app, group, left, n)
+// reader took at least minAge ago, or if there are none, new events. A new group begins with the
+// oldest event in the stream.
+func (o *Outcomes) Next(ctx context.Context, app, group string, minAge time.Duration, n int) ([]OutcomeEvent, error) {
+	entries, err := o.streams.next(ctx, app, group, minAge, n)
 	if err != nil {
 		return nil, err
 	}

@@ -212,11 +212,11 @@ func Sum(all map[int]Counts) (sum Counts) {
 	return sum
 }
 
-// LastWaitingBefore returns the LastWaiting of each shard that was last read before then, sorted by
-// shard. Use it for shards that cannot be read now.
-func (r *Records) LastWaitingBefore(then time.Time) (all []LastWaiting) {
+// LastWaitingBefore returns the LastWaiting of each shard that was last read before cutoff, sorted
+// by shard. Use it for shards that cannot be read now.
+func (r *Records) LastWaitingBefore(cutoff time.Time) (all []LastWaiting) {
 	r.lastWaiting.Range(func(_, last any) bool {
-		if w := last.(LastWaiting); w.At.Before(then) {
+		if w := last.(LastWaiting); w.At.Before(cutoff) {
 			all = append(all, w)
 		}
 		return true

@@ -24,10 +24,10 @@ type stream struct {
 const consumer = "pushpace"
 
 // next returns at most n reports that the group has not acknowledged: reports that a reader took at
-// least the duration left ago, or if there are none, new reports. A new group begins with the
-// oldest report in the stream.
-func (s *stream) next(ctx context.Context, group string, left time.Duration, n int) ([]redis.XMessage, error) {
-	entries, err := s.claim(ctx, group, left, n)
+// least minAge ago, or if there are none, new reports. A new group begins with the oldest report in
+// the stream.
+func (s *stream) next(ctx context.Context, group string, minAge time.Duration, n int) ([]redis.XMessage, error) {
+	entries, err := s.claim(ctx, group, minAge, n)
 	if err == nil && len(entries) == 0 {
 		entries, err = s.fresh(ctx, group, n)
 	}
@@ -56,11 +56,11 @@ func (s *stream) fresh(ctx context.Context, group string, n int) ([]redis.XMessa
 	return streams[0].Messages, nil
 }
 
-// claim takes over reports that a reader took at least the duration left ago. It requests only the
-// IDs: Redis 6.2 returns nil for an entry that was deleted from the stream.
-func (s *stream) claim(ctx context.Context, group string, left time.Duration, n int) ([]redis.XMessage, error) {
+// claim takes over reports that a reader took at least minAge ago. It requests only the IDs: Redis
+// 6.2 returns nil for an entry that was deleted from the stream.
+func (s *stream) claim(ctx context.Context, group string, minAge time.Duration, n int) ([]redis.XMessage, error) {
 	ids, _, err := s.client.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{
-		Stream: s.key, Group: group, Consumer: consumer, MinIdle: left, Start: "0", Count: int64(n),
+		Stream: s.key, Group: group, Consumer: consumer, MinIdle: minAge, Start: "0", Count: int64(n),
 	}).Result()
 	if err != nil || len(ids) == 0 {
 		return nil, err

@@ -29,7 +29,7 @@ func (s *streams) of(app string, at *Shard) *stream {
 
 // next returns the first non-empty result of stream.next, beginning one shard later at each call.
 // If no shard has entries, it returns the first error.
-func (s *streams) next(ctx context.Context, app, group string, left time.Duration, n int) (entries []redis.XMessage, failed error) {
+func (s *streams) next(ctx context.Context, app, group string, minAge time.Duration, n int) (entries []redis.XMessage, failed error) {
 	all, err := s.records.All(ctx)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *streams) next(ctx context.Context, app, group string, left time.Duratio
 	turn := int(s.turn.Add(1) % int64(len(all)))
 	for i := range all {
 		at := (turn + i) % len(all)
-		entries, err := s.of(app, all[at]).next(ctx, group, left, n)
+		entries, err := s.of(app, all[at]).next(ctx, group, minAge, n)
 		if failed == nil {
 			failed = err
 		}

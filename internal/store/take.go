@@ -103,8 +103,8 @@ type TakeOptions struct {
 	State State
 	// Read reads a job's payload.
 	Read func(payload []byte) (Contents, error)
-	// Others is the most notifications of its digest that a carrier is taken with; AllOthers takes
-	// any carrier. No push shows them then.
+	// Others is the maximum number of other notifications in the digest of a taken carrier; no push
+	// shows these notifications any more. AllOthers takes any carrier.
 	Others int
 	// Grace is the time in which the caller gives slots back; then a worker does. Zero means 2 s.
 	Grace time.Duration
@@ -151,7 +151,7 @@ type taking struct {
 	later   bool         // the script left notifications for the next call
 }
 
-// try reads notifications and takes them. It returns the notifications that changed in between.
+// try reads notifications and takes them. It returns the notifications that changed after the read.
 func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	ids := make([]string, len(places))
 	for k, i := range places {

@@ -152,7 +152,7 @@ func TestTakeAllReportsEachError(t *testing.T) {
 			t.Errorf("%+v, %v", counts, err)
 		}
 
-		// the notes are left to workers, and each is deleted once
+		// workers get the notes, and delete each note once
 		abandoned, more, err := at.ClaimNotes(t.Context(), many)
 		if err != nil || len(abandoned) != 0 || more {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)

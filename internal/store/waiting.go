@@ -234,8 +234,8 @@ func (r *Shard) readJobs(ctx context.Context, s Spot, jobs []Queued) (there []Qu
 	return there, nil
 }
 
-// readSome reads the jobs and appends them to there.
-func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Queued, error) {
+// readSome reads the jobs and appends them to the list.
+func (r *Shard) readSome(ctx context.Context, s Spot, jobs, list []Queued) ([]Queued, error) {
 	keys := make([]string, len(jobs))
 	for k, job := range jobs {
 		keys[k] = r.QueueKey(s.Queue, "t:"+job.ID)
@@ -257,7 +257,7 @@ func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Q
 		if s.State == JobPutOff && its[2] != "" {
 			job.Last, job.Due = parkedReturn(its[2], its[1]), time.Time{}
 		}
-		there = append(there, job)
+		list = append(list, job)
 	}
-	return there, nil
+	return list, nil
 }

@@ -32,10 +32,10 @@ type Withdrawn struct {
 }
 
 // Withdraw ends a user's waiting notifications with matching payloads, as TakeAll does. It reads up
-// to maxWithdrawn notifications in the order of their IDs, beginning behind the ID in after. With
-// an error it also returns the ended notifications.
-func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches func(payload []byte) bool, how TakeOptions) (w Withdrawn, err error) {
-	w.Next = after
+// to maxWithdrawn notifications in the order of their IDs, beginning behind the ID lastID. With an
+// error it also returns the ended notifications.
+func (r *Shard) Withdraw(ctx context.Context, app, user, lastID string, matches func(payload []byte) bool, how TakeOptions) (w Withdrawn, err error) {
+	w.Next = lastID
 	for range maxWithdrawn / PageSize {
 		from := redis.ZRangeBy{Min: "-", Max: "+", Count: PageSize}
 		if w.Next != "" {

@@ -18,7 +18,7 @@ import (
 // An Overview is operate's overview in text, for a terminal and a browser.
 type Overview struct {
 	// Answer describes the workers, the number of waiting notifications, and whether an incident is
-	// known, which Tone shows as well.
+	// known. Tone shows the incident too.
 	Answer Sentence
 	Tone   Tone
 	// Incidents are the faults, each once, the gravest first. Held are the pauses, and the

@@ -237,7 +237,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// The text says that a notification has expired before a worker ends it.
+// Until a worker ends an expired notification, the text says that it has expired.
 func TestExpiredNotificationWaitsForItsEnd(t *testing.T) {
 	t.Parallel()
 	s := &inspect.Status{Record: &store.Record{State: push.Waiting, ExpiresAt: noon.Add(-15 * time.Second)}, Waits: &inspect.Waits{For: inspect.ForAttempt, Until: noon.Add(20 * time.Second)}}

@@ -20,7 +20,7 @@ type Provider struct {
 	State string
 	Why   Sentence
 	Tone  Tone
-	// Pauses are the operators' pauses of everything for the provider.
+	// Pauses describe the operators' pauses that stop all notifications for the provider.
 	Pauses           []Sentence
 	InFlight, Queued int64
 	P50, P99         string

@@ -18,8 +18,8 @@ func (c *Client) Actions(ctx context.Context, newest int) ([]auditlog.Entry, err
 const newestPage = 1000
 
 // newestOf reads the list called name from the path, the newest entry first; most bounds the
-// entries. before returns the cursor of the entries that are older than last.
-func newestOf[T any](ctx context.Context, c *Client, path, name string, most int, before func(last T) string) ([]T, error) {
+// entries. cursorOf returns the cursor of the entries that are older than an entry.
+func newestOf[T any](ctx context.Context, c *Client, path, name string, most int, cursorOf func(T) string) ([]T, error) {
 	all := []T{}
 	query := url.Values{}
 	for most = max(1, most); len(all) < most; {
@@ -33,7 +33,7 @@ func newestOf[T any](ctx context.Context, c *Client, path, name string, most int
 		if all = append(all, some...); len(some) < limit {
 			break
 		}
-		query.Set("before", before(some[limit-1]))
+		query.Set("before", cursorOf(some[limit-1]))
 	}
 	return all, nil
 }

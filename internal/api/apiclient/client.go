@@ -160,8 +160,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// call makes a request and decodes the answer; body and into may be nil. Its error is the
-// one that the API's answer names, or a *Problem.
+// call makes a request and decodes the answer; body and into may be nil. Its error is the Go error
+// that the API's answer names, or a *Problem.
 func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
 	return c.callOf(ctx, "", method, path, body, into)
 }

@@ -172,16 +172,16 @@ func (e *PartError) Error() string {
 // Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// shifted turns a pointer into a request into one into the whole list, in which before
-// overrides precede the request's.
-func shifted(pointer string, before int) string {
+// shifted converts a pointer into a request to a pointer into the whole list. offset is the index
+// of the request's first override in the list.
+func shifted(pointer string, offset int) string {
 	const list = "/overrides/"
 	at, field, _ := strings.Cut(strings.TrimPrefix(pointer, list), "/")
 	n, err := strconv.Atoi(at)
 	if err != nil {
 		return pointer
 	}
-	return strings.TrimSuffix(list+strconv.Itoa(before+n)+"/"+field, "/")
+	return strings.TrimSuffix(list+strconv.Itoa(offset+n)+"/"+field, "/")
 }
 
 // limitsPage is the number of overrides that one request sets or asks for.

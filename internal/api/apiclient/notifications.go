@@ -124,8 +124,8 @@ func (c *Client) Status(ctx context.Context, ref push.Ref) (*inspect.Status, err
 	return s, err
 }
 
-// Cancel ends a waiting notification, with at most so many others of its digest. It returns the
-// errors of control.Control.
+// Cancel ends a waiting notification and the notifications that it carries, if these are not more
+// than others. It returns the errors of control.Control.
 func (c *Client) Cancel(ctx context.Context, ref push.Ref, others int) error {
 	path := named(notifications, ref, "")
 	if others > 0 {

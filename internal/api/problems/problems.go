@@ -22,7 +22,7 @@ import (
 // Type is the media type of a problem.
 const Type = "application/problem+json"
 
-// A Problem is an error as it is answered. Source: RFC 9457.
+// A Problem is an error in an answer. Source: RFC 9457.
 type Problem struct {
 	// Code names the error, from a closed set; "" if only the request is wrong.
 	Code   string `json:"code,omitempty"`

@@ -20,12 +20,13 @@ import (
 // NOREPLICAS but not at its beginning, where a Cluster client would repeat the write at once.
 var ErrUnacknowledged = errors.New("unacknowledged: NOREPLICAS too few replicas have the write")
 
-// Writes makes the client send WAIT for that many replicas after each command and pipeline that may
-// write, on the same connection. Call it before the client is used; with 0 replicas it does
-// nothing. A client that is neither a *redis.Client nor a *redis.ClusterClient is an error.
+// Writes makes the client send WAIT for this number of replicas after each command and pipeline
+// that may write, on the same connection. Call it before the client is used; with 0 replicas it
+// does nothing. A client that is neither a *redis.Client nor a *redis.ClusterClient is an error.
 //
-// If the replicas do not have a write in time, it returns ErrUnacknowledged but stays done on the
-// master. The time is half of the client's read time-out, or of the context's remaining time.
+// If the replicas do not have a write in time, its command returns ErrUnacknowledged, but the write
+// stays on the master. The time is half of the client's read time-out, or of the context's
+// remaining time.
 //
 // A transaction of go-redis gets no WAIT, since its client reads nothing after EXEC. A MULTI within
 // a pipeline gets a WAIT.

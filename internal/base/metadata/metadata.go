@@ -19,8 +19,8 @@ var services = []netip.Addr{
 // nat64 is the prefix of addresses with an IPv4 address in their last 32 bits. Source: RFC 6052.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Holds reports whether the address is link-local, a metadata service's, or no host's, also if it
-// is an IPv4 address written as an IPv6 address.
+// Holds reports whether the address is link-local, a metadata service's, or no host's, even as an
+// IPv4 address written in IPv6.
 func Holds(a netip.Addr) bool {
 	a = a.WithZone("").Unmap()
 	if nat64.Contains(a) {

@@ -17,8 +17,8 @@ type Batch interface {
 	Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 }
 
-// Batches let concurrent callers share a command: the first caller sends it, and later callers join
-// until then. On a client that Share has not made, each caller sends its own command.
+// Batches let concurrent callers share a command: the first caller sends it, and callers that come
+// before it is sent join. On a client that Share has not made, each caller sends its own command.
 type Batches[B Batch] struct {
 	client redis.UniversalClient
 
@@ -62,7 +62,7 @@ func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, ad
 	return j.errs[place]
 }
 
-// join returns the caller's batch and its index there.
+// join returns the caller's batch and the caller's index in it.
 func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*sharedBatch[B], int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -79,7 +79,7 @@ const (
 // ErrClosed means that the pipeline is closed.
 var ErrClosed = errors.New("pipeline: closed")
 
-// A Group is a sequence of commands that are executed without commands of other groups in between.
+// A Group is a sequence of commands that are executed without commands of other groups among them.
 // It may be used again after Do has returned.
 type Group struct {
 	// Commands are sent in this order, and keep their replies and errors.

@@ -62,11 +62,11 @@ func (s *Series) Minutes() iter.Seq2[time.Time, []int64] {
 	}
 }
 
-// subtract returns counts minus before.
-func subtract(counts, before []int64) []int64 {
+// subtract returns counts minus the earlier counts.
+func subtract(counts, earlier []int64) []int64 {
 	grown := make([]int64, len(counts))
 	copy(grown, counts)
-	for i, n := range before {
+	for i, n := range earlier {
 		grown[i] -= n
 	}
 	return grown

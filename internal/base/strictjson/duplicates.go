@@ -9,12 +9,12 @@ import (
 )
 
 // Duplicates finds names that an object of a valid JSON text has twice, because readers differ on
-// which of the two counts. Inside the members listed in open, names belong to an app or a platform
-// and are case-sensitive. All other names are pushpace's own, whose case encoding/json ignores.
-func Duplicates(data []byte, open ...string) fielderrors.Faults {
+// which of the two counts. Inside the openMembers, names belong to an app or a platform and are
+// case-sensitive. All other names are pushpace's own, whose case encoding/json ignores.
+func Duplicates(data []byte, openMembers ...string) fielderrors.Faults {
 	var path [8][]byte // enough for most texts, on the stack
 	var names [linearLimit][]byte
-	s := nameScan{data: data, open: open, path: path[:0], names: names[:0]}
+	s := nameScan{data: data, open: openMembers, path: path[:0], names: names[:0]}
 	s.value(0)
 	return s.faults
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
-// Parse reads one JSON object into the struct that v points to. Inside the members listed in open,
-// any names are allowed. The error is of type fielderrors.Faults.
-func Parse(data []byte, v any, open ...string) error {
-	return Check(data, v, Decode(data, v), open...)
+// Parse reads one JSON object into the struct that v points to. Inside the openMembers, any names
+// are allowed. The error is of type fielderrors.Faults.
+func Parse(data []byte, v any, openMembers ...string) error {
+	return Check(data, v, Decode(data, v), openMembers...)
 }
 
 // Check returns the faults of data. err is the error of decoding data into v's type. The result is
 // of type fielderrors.Faults, or nil.
-func Check(data []byte, v any, err error, open ...string) error {
+func Check(data []byte, v any, err error, openMembers ...string) error {
 	if !utf8.Valid(data) {
 		return fielderrors.New("", "is not UTF-8")
 	}
@@ -35,7 +35,7 @@ func Check(data []byte, v any, err error, open ...string) error {
 	if err := CheckCharacters(data); err != nil {
 		return err
 	}
-	if f := Duplicates(data, open...); len(f) > 0 {
+	if f := Duplicates(data, openMembers...); len(f) > 0 {
 		return f
 	}
 	if string(bytes.TrimSpace(data)) == "null" {

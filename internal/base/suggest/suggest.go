@@ -51,11 +51,11 @@ func joinFirst(names []string) string {
 	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
 }
 
-// distance returns the number of edits between a and b. If that is most or more, the result may be
-// any number from most on. Source: the optimal string alignment distance.
-func distance(a, b []rune, most int) int {
-	if len(a)-len(b) >= most || len(b)-len(a) >= most {
-		return most
+// distance returns the number of edits between a and b. If that is limit or more, the result may be
+// any number from limit on. Source: the optimal string alignment distance.
+func distance(a, b []rune, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
 	}
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -1,6 +1,6 @@
 // Package auditlog records operators' actions in Redis: the operator, the time, the action, its
-// object, and how many things changed. Begin with Log. An entry holds no notification's content
-// and no token.
+// object, and how many things changed. Begin with Log. An entry holds no content of a notification,
+// and no API or device token.
 package auditlog
 
 import (

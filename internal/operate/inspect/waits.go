@@ -203,13 +203,13 @@ func (c *Inspector) draw(ctx context.Context, shard *store.Shard, sizes store.Jo
 	return all, nil
 }
 
-// allBelow reports whether there are fewer than most jobs.
-func allBelow(sizes store.Jobs, most int) bool {
+// allBelow reports whether there are fewer jobs than limit.
+func allBelow(sizes store.Jobs, limit int) bool {
 	n := int64(0)
 	for _, at := range store.Spots {
 		n += sizes[at.Queue][at.State]
 	}
-	return n < int64(most)
+	return n < int64(limit)
 }
 
 // earlier returns the earlier of two instants; zero means none.

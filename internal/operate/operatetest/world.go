@@ -81,9 +81,9 @@ func TwoApps(o *operate.Options) {
 	}
 }
 
-// Each app has a waiting notification for each name in Waiting, and a dead letter for each name
-// in Letters. Their IDs are the app's name, a hyphen and that name. The categories in Limited have
-// an override, and the ones in Paused a pause.
+// Each app has a waiting notification for each name in Waiting, and a dead letter for each name in
+// Letters. Their IDs are the app's name, a hyphen and that name. The categories in Limited have an
+// override, and the categories in Paused have a pause.
 var (
 	Waiting = []string{"waits", "cancelled", "with-others", "each"}
 	Letters = []string{"letter", "requeued", "requeues", "purged", "purges"}
@@ -102,8 +102,8 @@ func FillOwn(t testing.TB, o operate.Options) {
 	work(t, o, ownRoute)
 }
 
-// FillOther adds items of all kinds to the other app, and items that a token for the shop must not
-// see.
+// FillOther adds items of all kinds to the other app, and items that an API token for the shop must
+// not see.
 func FillOther(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Other)

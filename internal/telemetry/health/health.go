@@ -19,7 +19,7 @@ type Check struct {
 	// warns.
 	Probe func(ctx context.Context) string
 	// Warning is called if Probe finds no fault. It too returns a fault, or "", without a secret,
-	// and should return when ctx ends. Its fault leaves the process ready. Nil for none.
+	// and should return when ctx ends. Its fault leaves the process ready. Nil for no warning.
 	Warning func(ctx context.Context) string
 }
 

@@ -43,7 +43,7 @@ type Sources struct {
 // QueueRedis is the key of the queue's Redis in Sources.Redis.
 const QueueRedis = "redis"
 
-// Metrics is a worker.Observer with a registry of its own. Close it.
+// Metrics is a worker.Observer with its own registry. Close it.
 type Metrics struct {
 	registry   *prometheus.Registry
 	apps       map[string]bool
