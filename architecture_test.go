@@ -221,7 +221,7 @@ func TestPromisesHaveTests(t *testing.T) {
 
 // All code that reads files written by people uses internal/base/textfile, which accepts a byte order
 // mark and reports UTF-16. Exceptions are listed with the reason.
-func TestTextFilesHaveOneReader(t *testing.T) {
+func TestOnlyTextfilePackageReadsTextFiles(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
 		"internal/base/textfile/textfile.go":  "is the reader",

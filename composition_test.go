@@ -31,7 +31,7 @@ func TestCommandsUseOnlyAPI(t *testing.T) {
 
 // The API and the console make all changes through internal/operate, except for the console's own
 // sessions.
-func TestConsoleAndAPIChangeThroughService(t *testing.T) {
+func TestConsoleAndAPIChangeDataOnlyThroughService(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"internal/api", "internal/console"} {
 		for path, file := range parsed(t, folder) {

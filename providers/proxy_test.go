@@ -135,7 +135,7 @@ func serveSOCKS5(conn net.Conn, to string) {
 }
 
 // If a proxy does not connect, nothing was sent, and the error repeats no text of the proxy.
-func TestUnconnectedProxyMeansNothingSent(t *testing.T) {
+func TestNothingIsSentIfProxyDoesNotConnect(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"
 	for name, answer := range map[string]string{

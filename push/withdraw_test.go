@@ -19,7 +19,7 @@ func TestGroupHasExactlyOneField(t *testing.T) {
 	}
 }
 
-func TestGroupHasNotificationsWithItsField(t *testing.T) {
+func TestGroupMatchesNotificationsByField(t *testing.T) {
 	t.Parallel()
 	payload := func(n push.Notification) []byte {
 		n.ID, n.App, n.User, n.Title, n.Targets = "n", "a", "u", "t", []push.Target{{Platform: push.FCM, Token: "t"}}

@@ -103,8 +103,8 @@ func TestPassedTimeIsLowerBound(t *testing.T) {
 	}
 }
 
-// TestLateReplyShortensLeft delays a reply by 400 ms: Left is shorter by as much.
-func TestLateReplyShortensLeft(t *testing.T) {
+// TestLateReplyShortensTimeLeft delays a reply by 400 ms: Left is shorter by as much.
+func TestLateReplyShortensTimeLeft(t *testing.T) {
 	t.Parallel()
 	const late = 400 * time.Millisecond
 	server, clock := redistest.Miniredis(t), newFakeClock()

@@ -339,7 +339,7 @@ func TestRaisedLimitDrainsAtItsRate(t *testing.T) {
 
 // A stream uses up the general limit. The jobs of the category rare, which may send one in 20 s,
 // are on time.
-func TestStreamDelaysNoOtherCategory(t *testing.T) {
+func TestBusyCategoryDelaysNoOtherCategory(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, gapAndRates(time.Second))
 	l.own["rare"] = gapAndRates(20 * time.Second)

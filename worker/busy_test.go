@@ -24,7 +24,7 @@ const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory
 
 // If Redis refuses writes, the reason is Redis and not the provider. A delivery for several routes skips
 // only the full routes.
-func TestSkipFullRoutesReportsReason(t *testing.T) {
+func TestFullRoutesAreSkippedWithReason(t *testing.T) {
 	t.Parallel()
 	senders := map[push.Platform]providers.Sender{push.APNs: nil, push.FCM: nil}
 	routes := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": senders}, Concurrency: 1}).Of("shop")

@@ -40,7 +40,7 @@ func TestFullLineRejectsNewNotification(t *testing.T) {
 }
 
 // After a pause all paused notifications leave within the limit, although only some may hold slots.
-func TestPausedNotificationsExceedFullLine(t *testing.T) {
+func TestResumedNotificationsLeaveDespiteFullLine(t *testing.T) {
 	const gap, most, n = 200 * time.Millisecond, 3, 8
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
 	r.options.MaxBooked = most

@@ -232,7 +232,7 @@ func TestPoliciesCostNoCommandsPerJob(t *testing.T) {
 }
 
 // A worker that cannot read the overrides pulls nothing until it can.
-func TestWorkerPullsNothingWithoutOverrides(t *testing.T) {
+func TestWorkerPullsNothingBeforeReadingOverrides(t *testing.T) {
 	var there atomic.Bool
 	server := redistest.Miniredis(t)
 	client := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {

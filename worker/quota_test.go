@@ -296,7 +296,7 @@ func (d *door) Take(_ context.Context, key string, _ meter.Spec, a meter.Ask) (m
 }
 
 // A notification over its device's limit leaves when the limit allows another push, unless it expires first.
-func TestDeviceLimitDelaysUntilFree(t *testing.T) {
+func TestDeviceLimitDelaysPushUntilUnitsAreFree(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	door := &door{took: map[string]int{}}
 	r.guardDevices(door, time.Hour)

@@ -17,7 +17,7 @@ func (*fakeTerm) Lost(context.Context) bool { return false }
 
 // The first push of an admitted notification may start within departureTimeout, the others at any time.
 // While the term is in doubt, no push may start.
-func TestDepartureBoundsFirstPush(t *testing.T) {
+func TestDepartureTimeoutBoundsFirstPush(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		term := new(fakeTerm)

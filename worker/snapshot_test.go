@@ -105,7 +105,7 @@ func (r *rig) done(since time.Time) (sum control.Minute) {
 }
 
 // A worker's counts outlive it, and are added to those of other workers.
-func TestCountsOutliveTheirWorker(t *testing.T) {
+func TestCountsOutliveWorker(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	began := time.Now().UTC().Truncate(time.Minute)
 	for i := range 2 {

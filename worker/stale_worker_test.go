@@ -12,8 +12,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// If a second worker has delivered a worker's job, the first worker does not give the used slot back.
-func TestOvertakenWorkerKeepsUsedSlot(t *testing.T) {
+// If a second worker has delivered a worker's job, the first worker does not give the used
+// admission back.
+func TestOvertakenWorkerKeepsUsedAdmission(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.options.GiveUp(time.Second)

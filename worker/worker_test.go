@@ -113,8 +113,8 @@ func TestRetrySendsOnlyToFailedTarget(t *testing.T) {
 	}
 }
 
-// A notification that no provider has accepted gives its slot back.
-func TestDeadTokenGivesSlotBack(t *testing.T) {
+// A notification that no provider has accepted gives its admission back.
+func TestDeadTokenGivesAdmissionBack(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	r.start()
 	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
@@ -128,7 +128,7 @@ func TestDeadTokenGivesSlotBack(t *testing.T) {
 	r.enqueue(to("alive"))
 	r.settled(2)
 	if got := r.pushed("alive"); len(got) != 1 {
-		t.Errorf("the user's slot was not given back: %d pushes", len(got))
+		t.Errorf("the user's admission was not given back: %d pushes", len(got))
 	}
 }
 

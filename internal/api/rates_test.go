@@ -85,7 +85,7 @@ func TestRequestOverTokensRateIsRefused(t *testing.T) {
 }
 
 // All rates of a token hold, and the answer names the one that is used up.
-func TestUsedUpRateOfATokenIsNamed(t *testing.T) {
+func TestProblemNamesUsedUpRateOfAPIToken(t *testing.T) {
 	t.Parallel()
 	tokens := testTokens()
 	tokens[2].Rate = &config.Quota{Algorithm: meter.FixedWindow, Rates: []throttle.Rate{{Count: 3, Period: 24 * time.Hour}, {Count: 100, Period: time.Hour}}}

@@ -27,7 +27,7 @@ func TestSubscriptionErrorHoldsNoSecret(t *testing.T) {
 	}
 }
 
-func TestSubscriptionFileTakesByteOrderMark(t *testing.T) {
+func TestSubscriptionFileMayHaveByteOrderMark(t *testing.T) {
 	t.Parallel()
 	key := func(n int) string { return base64.RawURLEncoding.EncodeToString(make([]byte, n)) }
 	text := fmt.Sprintf(`{"endpoint":"https://updates.push.services.mozilla.com/x","keys":{"p256dh":%q,"auth":%q}}`, key(65), key(16))

@@ -71,7 +71,7 @@ func quota(count int, period time.Duration) *Quota {
 	return &Quota{Rate: throttle.Rate{Count: count, Period: period}, Algorithm: meter.TokenBucket}
 }
 
-func TestWithin(t *testing.T) {
+func TestWithinMatchesKeysOfSection(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		key, other string

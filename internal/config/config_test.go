@@ -175,7 +175,7 @@ apps: {demo: {simulated: true}}
 }
 
 // Dead letters count in http.max_queue: if they can reach it, the API refuses all apps.
-func TestDeadLetterBoundsThatReachMaxQueueGiveWarning(t *testing.T) {
+func TestDeadLetterBoundsAboveMaxQueueCauseWarning(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"http: {listen: ':8080'}":                                 false,

@@ -16,7 +16,7 @@ func wide(text string) string {
 	return string(b)
 }
 
-func TestFileInUTF16NamesEncoding(t *testing.T) {
+func TestErrorForUTF16FileNamesEncoding(t *testing.T) {
 	t.Parallel()
 	text := "redis: {address: embedded, password: " + canary + "}\n"
 	_, err := Parse("config.yaml", []byte(wide(text)), nil)

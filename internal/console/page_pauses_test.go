@@ -73,7 +73,7 @@ func TestPauseAndEnd(t *testing.T) {
 
 // Ending a pause of an app also ends its providers' pauses. The visitor must confirm again if
 // there are more pauses than shown.
-func TestEndOfAppsPauseEndsProvidersPauses(t *testing.T) {
+func TestEndingPauseOfAppEndsPausesOfItsProviders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	store := pause.NewStore(r.client, "")

@@ -78,7 +78,7 @@ func TestJudgeFindsFaults(t *testing.T) {
 }
 
 // The plan puts off two of ten notifications, and sends each user at least one.
-func TestPlanPutsOffTwoOfTen(t *testing.T) {
+func TestPlanPutsOffTwoOfTenNotifications(t *testing.T) {
 	t.Parallel()
 	p := newPlan(1000, 0)
 	var got [1000]int

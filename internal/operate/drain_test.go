@@ -43,7 +43,7 @@ func TestDrainsIn(t *testing.T) {
 }
 
 // While notifications wait for a provider in trouble, the time until they leave is unknown.
-func TestHoldingReturnsProviderInTrouble(t *testing.T) {
+func TestHoldingReturnsPauseOfProviderInTrouble(t *testing.T) {
 	t.Parallel()
 	idle, paused := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.FCM}, pause.Pause{Kind: pause.Operator, Waiting: 3}
 	if p := (&Overview{Pauses: []pause.Pause{paused, idle}}).Holding(); p != nil {

@@ -177,7 +177,7 @@ func TestLargeDeadLettersAreBoundedByBytes(t *testing.T) {
 }
 
 // A record lasts no longer than the retention even if the producer's clock is ahead.
-func TestRecordAcceptedInFutureLastsRetention(t *testing.T) {
+func TestRecordWithFutureTimeExpiresAfterRetention(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := newLetterbox(t, client, store.Bounds{})
@@ -234,7 +234,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 }
 
 // A report is the oldest until it is acknowledged, whether or not a reader has taken it.
-func TestReportIsOldestUntilAcknowledged(t *testing.T) {
+func TestOldestReportStaysOldestUntilAcknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		newLetterbox(t, client, store.Bounds{})

@@ -184,7 +184,7 @@ func TestParkedJobReturnsWithRoomOrInTime(t *testing.T) {
 
 // A job that a closed route delays counts as held when it is pulled: the limiter does not reject
 // it.
-func TestClosedRouteJobCountsAsHeld(t *testing.T) {
+func TestJobOfClosedRouteCountsAsHeld(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
@@ -206,7 +206,7 @@ func TestClosedRouteJobCountsAsHeld(t *testing.T) {
 }
 
 // OldestDue skips a job if all of its names are held.
-func TestOldestDueLeavesOutHeldJobs(t *testing.T) {
+func TestOldestDueSkipsHeldJobs(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))

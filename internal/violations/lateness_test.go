@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestWithinReturnsLatenessOfShare(t *testing.T) {
+func TestWithinReturnsQuantileOfLateness(t *testing.T) {
 	t.Parallel()
 	if got := Within(nil, 0.99); got != 0 {
 		t.Errorf("for an empty list %v", got)

@@ -203,7 +203,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-func TestReasonForFewerPushesOnlyWarns(t *testing.T) {
+func TestReasonThatAsksForFewerPushesIsWarning(t *testing.T) {
 	t.Parallel()
 	for _, reason := range asksForLess {
 		if means, _ := Reason(push.Rejected, string(reason)); means == "" || ReasonTone(reason) != Warns {

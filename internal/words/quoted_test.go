@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestQuotedOnlyWhereNeeded(t *testing.T) {
+func TestNamesAreQuotedOnlyIfNeeded(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"": "-", "-": `'-'`, "order-4711": "order-4711", "shop/ada:1": "shop/ada:1", "jörg": "jörg", "a b": `'a b'`, "a\tb": `"a\tb"`,

@@ -66,7 +66,7 @@ func harmless(t *testing.T, o providers.Outcome, secrets ...string) {
 	}
 }
 
-func TestUnprocessedPushIsSentAgain(t *testing.T) {
+func TestUnprocessedPushIsResent(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))

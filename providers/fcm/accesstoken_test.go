@@ -140,7 +140,7 @@ func TestConcurrentGetsShareFetch(t *testing.T) {
 	})
 }
 
-func TestGetEndsWithContext(t *testing.T) {
+func TestGetOfAccessTokenEndsWithContext(t *testing.T) {
 	testKey()
 	synctest.Test(t, func(t *testing.T) {
 		s := newTokens(t, &endpoint{latency: time.Hour})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestByTokenReadsAnswer(t *testing.T) {
+func TestByTokenReadsAnswerFromToken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		token string

@@ -125,7 +125,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 
 // A worker is killed before it records its pushes. The notifications end in different ways, and their
 // records say that they may have been sent. No user receives a second push within the limit's hour.
-func TestCrashKeepsUsedSlots(t *testing.T) {
+func TestCrashKeepsUsedAdmissions(t *testing.T) {
 	t.Parallel()
 	const each = 10
 	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}

@@ -102,7 +102,7 @@ var runners = map[string]func(t *testing.T, page []block){
 	"states":     heldBy("architecture_test.go", "TestStatePictureMatchesCode"),
 	"packages":   heldBy("architecture_test.go", "TestPackagePictureMatchesImports"),
 	"gates":      heldBy("architecture_test.go", "TestGatePictureMatchesList"),
-	"feeding":    heldBy("test/feeding/main_test.go", "TestPageShowsTestedFiles"),
+	"feeding":    heldBy("test/feeding/main_test.go", "TestFeedingPageShowsTestedFiles"),
 	"install":    heldBy("test/deploy/release_test.go", "TestReleaseHasOneVersion"),
 }
 

@@ -330,7 +330,7 @@ func TestConnectFeedsEachNotificationOnce(t *testing.T) {
 }
 
 // The page's other inputs fit into the shipped configuration.
-func TestConnectTakesOtherBrokers(t *testing.T) {
+func TestConnectReadsFromOtherBrokers(t *testing.T) {
 	t.Parallel()
 	shipped, err := os.ReadFile(recipe)
 	rig.Must(t, err)

@@ -85,7 +85,7 @@ func accepted(t *testing.T, s *rig.Site, want [][2]string) {
 }
 
 // The page shows the files that the tests run.
-func TestPageShowsTestedFiles(t *testing.T) {
+func TestFeedingPageShowsTestedFiles(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(page)
 	rig.Must(t, err)

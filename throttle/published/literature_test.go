@@ -29,7 +29,7 @@ func inMemory(t rapid.TB, clock *virtual) map[string]took {
 	return map[string]took{"window": at(w.Limit), "bucket": at(b.Limit)}
 }
 
-func TestNextAttemptPassesAfterLeft(t *testing.T) {
+func TestNextAttemptPassesAfterTimeLeft(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		for name, attempt := range inMemory(t, new(virtual)) {

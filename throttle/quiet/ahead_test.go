@@ -11,7 +11,7 @@ import (
 const utcDay = 24 * 60 * 60
 
 // The intervals of consecutive days agree where they overlap, and Until agrees with them.
-func TestAheadAgreesAcrossDays(t *testing.T) {
+func TestAheadAndUntilAgreeAcrossDays(t *testing.T) {
 	t.Parallel()
 	h, err := ParseHours([]string{"22:00-08:00", "Sa 12:00-18:00"})
 	must(t, err)

@@ -13,7 +13,7 @@ import (
 
 // Once a minute, one worker logs for each app how many dead letters were deleted since the app's last
 // message.
-func TestLogDroppedOncePerAppAndMinute(t *testing.T) {
+func TestDroppedLettersAreLoggedOncePerAppAndMinute(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	records := store.NewRecords(client, "", 0)

@@ -211,7 +211,7 @@ func TestOperatorPauseMatchesSelector(t *testing.T) {
 }
 
 // Of two delays of a provider the one that ends later is kept.
-func TestLaterEndOfTwoProviderDelaysIsKept(t *testing.T) {
+func TestLongerOfTwoProviderDelaysIsKept(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	ctx, store := t.Context(), NewStore(client, "")

@@ -191,7 +191,7 @@ func TestReturnedJobPublishesWakeUp(t *testing.T) {
 }
 
 // The scripts that publish wake-ups know the poll interval.
-func TestWakeIdleHasPollInterval(t *testing.T) {
+func TestWakeIdleScriptContainsPollInterval(t *testing.T) {
 	if want := fmt.Sprintf("local soon = %d\n", pollIdle.Microseconds()); !strings.Contains(store.WakeIdle, want) {
 		t.Errorf("WakeIdle lacks %q", want)
 	}

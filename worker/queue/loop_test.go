@@ -30,7 +30,7 @@ func (s stuck) Take(job Job) Work {
 }
 
 // A job cancelled by Shutdown is not sent afterwards, and keeps its position in its queue.
-func TestShutdownCancelsBeforeReturningJobs(t *testing.T) {
+func TestShutdownCancelsVisitsBeforeReturningJobs(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	c := configOf(t, client)

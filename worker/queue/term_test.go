@@ -178,7 +178,7 @@ func TestJudgingNeedsUnbrokenHeartbeats(t *testing.T) {
 }
 
 // One worker leads at a time: the live one with the first term by name.
-func TestFirstTermByNameLeads(t *testing.T) {
+func TestWorkerWithFirstTermNameLeads(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		if NewServer(configOf(t, client)).Leads() {
@@ -221,7 +221,7 @@ func TestFirstTermByNameLeads(t *testing.T) {
 }
 
 // Each of a worker's terms may lead.
-func TestEarlierTermMayLead(t *testing.T) {
+func TestWorkerLeadsByAnyOfItsTerms(t *testing.T) {
 	t.Parallel()
 	n := newTestWorker(t, redistest.One(t))
 	n.hold()

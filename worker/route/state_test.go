@@ -211,7 +211,7 @@ func TestOperatorPauseKeepsState(t *testing.T) {
 }
 
 // A token that helped to close the route is no probe while other tokens may be probes.
-func TestSuspectTokenIsNoProbe(t *testing.T) {
+func TestSuspectTokenIsNotUsedAsProbe(t *testing.T) {
 	inState(t, func(r *stated) {
 		now := time.Now()
 		for i := range maxStreak {

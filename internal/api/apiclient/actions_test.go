@@ -10,7 +10,7 @@ import (
 )
 
 // Actions reads pages until it has the wanted number of actions, or until there are no more.
-func TestActionsReadsPages(t *testing.T) {
+func TestActionsReadsAllNeededPages(t *testing.T) {
 	t.Parallel()
 	const kept = 2300
 	var asked []string

@@ -231,7 +231,7 @@ func TestUnknownOutcomeIsNoSuccess(t *testing.T) {
 
 // The faults of an import point into the whole list, however many requests it takes. With a
 // fault, nothing is set.
-func TestImportFaultsPointIntoWholeList(t *testing.T) {
+func TestImportFaultsHaveIndexInWholeList(t *testing.T) {
 	t.Parallel()
 	set := 0
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {

@@ -97,7 +97,7 @@ func TestErrorIsRestoredFromItsCode(t *testing.T) {
 }
 
 // A detail that is a question ends with its question mark.
-func TestQuestionInDetailEndsWithItsMark(t *testing.T) {
+func TestQuestionInDetailEndsWithQuestionMark(t *testing.T) {
 	t.Parallel()
 	for problem, want := range map[string]string{"app is not known: did you mean shop?": "The app is not known: did you mean shop?", "app is missing": "The app is missing."} {
 		if got := Of(&operate.UnknownError{Kind: "app", Problem: problem}).Detail; got != want {

@@ -155,7 +155,7 @@ func (a *added) Read(_ context.Context, cmd *redis.Cmd) ([]error, error) {
 	return make([]error, a.n), cmd.Err()
 }
 
-func TestClusterBatchHasOneSlot(t *testing.T) {
+func TestClusterBatchHasOneHashSlot(t *testing.T) {
 	client, _, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	batches := pipeline.NewBatches[*added](client)
 	var all sync.WaitGroup

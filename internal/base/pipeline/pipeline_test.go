@@ -72,7 +72,7 @@ func TestConcurrentCommandsSharePipelines(t *testing.T) {
 }
 
 // A lane does not take all waiting groups with Prepare.
-func TestLaneLeavesPreparedGroupsToOthers(t *testing.T) {
+func TestLaneLeavesPreparedGroupsToOtherLanes(t *testing.T) {
 	base, counter := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), MaxRetries: -1}), new(count)
 	defer base.Close()
 	base.AddHook(counter)

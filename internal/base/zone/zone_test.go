@@ -7,7 +7,7 @@ import (
 )
 
 // First and Past of a time that occurs twice are its two instants; of a skipped time, the jump.
-func TestFirstAndPast(t *testing.T) {
+func TestFirstAndPastOfRepeatedAndSkippedTimes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		zone        string

@@ -142,7 +142,7 @@ func TestUnreadableEntryIsSkipped(t *testing.T) {
 	}
 }
 
-func TestInSetsApps(t *testing.T) {
+func TestEntryHasOneAppOrListOfApps(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		apps []string

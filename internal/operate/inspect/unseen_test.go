@@ -13,7 +13,7 @@ import (
 
 // While Redis is full, workers cannot publish snapshots, so a missing snapshot does not mean a
 // missing worker.
-func TestUnseenWorkersOnFullRedis(t *testing.T) {
+func TestFullRedisExplainsMissingSnapshots(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	if err := control.CheckSnapshotWrites(t.Context(), client, ""); err != nil {

@@ -220,7 +220,7 @@ func golden(t *testing.T, file, got string) {
 }
 
 // Print prints any names and numbers. It shows a mute even for a scope without limits.
-func TestPrintTakesOddTimelines(t *testing.T) {
+func TestPrintAcceptsOddTimelines(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\x1b[31m\u202e\n\tb"
 	period := time.Duration(1<<63 - 1)
@@ -240,7 +240,7 @@ func TestPrintTakesOddTimelines(t *testing.T) {
 }
 
 // The answer says that a user waits because Redis's clock was set back.
-func TestAnswerAfterTheClockWasSetBack(t *testing.T) {
+func TestAnswerReportsClockSetBack(t *testing.T) {
 	t.Parallel()
 	one := user{name: "ada", general: throttle.Policy{MinGap: time.Minute}, sent: map[string][]time.Duration{throttle.General: {30 * time.Second}}}
 	if got := timeline.Answer(one.timeline()).String(); !strings.Contains(got, "Redis's clock was set back, and the last push counts as sent in 30s, so nothing is sent before.") {
