@@ -47,7 +47,7 @@ type result struct {
 type lap struct{ Time, Worker, Redis time.Duration }
 
 // dispatchBench makes every contestant first enqueue all notifications of a round, then work them
-// off. The rate is that of the second part; CPU time counts both.
+// off. The rate counts only the second part; CPU time counts both parts.
 func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 	s, err := r.openStage(ctx)
 	if err != nil {

@@ -16,7 +16,8 @@ func (p *Producer) WithTimeZone(name string) *Producer {
 	return &own
 }
 
-// InTimeZone returns the notification, with the zone as its TimeZone if it needs one and names none.
+// InTimeZone returns the notification, with the zone as its TimeZone if it needs a zone and has
+// none.
 func (n *Notification) InTimeZone(name string) *Notification {
 	if n == nil || n.NotBeforeLocal == "" || n.TimeZone != "" {
 		return n

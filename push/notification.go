@@ -119,7 +119,7 @@ func (t Target) Device() Target {
 	return Target{Platform: t.Platform, Token: t.Token, FID: t.FID}
 }
 
-// Address returns the target's FID, or its Token if it has none.
+// Address returns the target's FID, or its Token if it has no FID.
 func (t Target) Address() string {
 	if t.FID != "" {
 		return t.FID

@@ -114,7 +114,7 @@ func (p *Producer) WithHeaders(headers func(context.Context) map[string]string) 
 
 // A Receipt is the result of an Enqueue.
 type Receipt struct {
-	// ID of the notification, generated if it had none.
+	// ID of the notification, generated if it had no ID.
 	ID string
 	// Known is true if the ID was accepted before, in any state: nothing was enqueued.
 	Known bool

@@ -47,7 +47,7 @@ func BareTopic(topic string) (bare, suffix string) {
 	return bare, suffix
 }
 
-// pushType returns the notification's push type, alert if it names none.
+// pushType returns the notification's push type, alert if it has no push type.
 func (n *Notification) pushType() string {
 	if n.PushType == "" {
 		return PushAlert

@@ -15,7 +15,7 @@ import (
 // FCMFID is FCM for targets with a FID.
 const FCMFID Platform = "fcm:fid"
 
-// The push services of browsers: the known ones, and all others.
+// The push services of browsers: the known services, and all other services.
 const (
 	WebPushGoogle  Platform = "webpush:google"
 	WebPushMozilla Platform = "webpush:mozilla"

@@ -102,7 +102,7 @@ func Endpoint(text string) (*url.URL, error) {
 
 var errEndpoint = errors.New("must be the endpoint of a subscription: an https URL at port 443 of a host by its name, without a user and a fragment")
 
-// endpointFault returns the fault of a token for Web Push, "" for none.
+// endpointFault returns the fault of an endpoint, the device token of Web Push, "" for none.
 func endpointFault(text string) string {
 	if _, err := Endpoint(text); err != nil {
 		return err.Error()

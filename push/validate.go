@@ -30,10 +30,10 @@ const (
 	MaxCollapseKeyBytes = 64
 )
 
-// Validate returns all faults of the notification, as Faults; nil if there are none. It renders for each
-// platform that has a target, to check the platforms' size limits. A TTL or ExpiresAt beyond the longest
-// time that a platform stores a message is no fault: rendering shortens it for FCM and Web Push, and APNs
-// does so itself.
+// Validate returns all faults of the notification, as Faults; nil if there are none. It renders for
+// each platform that has a target, to check the platforms' size limits. A TTL or ExpiresAt beyond
+// the longest time that a platform stores a message is no fault: rendering shortens it for FCM and
+// Web Push, and APNs shortens it itself.
 func (n *Notification) Validate() error {
 	f := n.faults()
 	n.checkEnds(&f)
@@ -168,7 +168,7 @@ func (n *Notification) checkTargets(f *Faults) {
 		seen = make(map[Target]int, len(n.Targets))
 	}
 	for i, t := range n.Targets {
-		// Pointers are built only for faults: most targets have none.
+		// Pointers are built only for faults: most targets have no fault.
 		at := func(field string) string { return "/targets/" + strconv.Itoa(i) + field }
 		p := platformOf(t.Platform)
 		if p == nil {

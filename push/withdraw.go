@@ -68,8 +68,8 @@ func (w *Withdrawn) Count(done store.Withdrawn) {
 }
 
 // Withdraw ends a user's waiting notifications of the group, because the user has read them
-// elsewhere. It ends each as CancelWithOthers does, with all others. After an error some may have ended; calling it
-// again is safe.
+// elsewhere. It ends each as CancelWithOthers does, with all others. After an error some of them
+// may have ended; calling it again is safe.
 func (p *Producer) Withdraw(ctx context.Context, app, user string, g Group) (w Withdrawn, err error) {
 	if err := g.Validate(); err != nil {
 		return w, err

@@ -20,8 +20,8 @@ type HTTP struct {
 	// tokens.
 	Listen Listen    `yaml:"listen"`
 	TLS    ServerTLS `yaml:"tls"`
-	// Tokens are the API's users. Without any, everyone on this machine is one, and
-	// it listens on the loopback alone.
+	// Tokens are the API's users. Without tokens, everyone on this machine is a user, and the API
+	// listens on the loopback alone.
 	Tokens  []Token `yaml:"tokens" reload:"at once"`
 	Console Console `yaml:"console"`
 	// The largest request.

@@ -36,7 +36,7 @@ func (o *Operator) record(ctx context.Context, a *Action, e auditlog.Entry) {
 }
 
 // entryOn returns an entry about notifications or dead letters. A ref without an app gets the
-// recorded app if the operator sees it, else none: several apps may use the same ID.
+// recorded app if the operator sees it, otherwise no app: several apps may use the same ID.
 func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) auditlog.Entry {
 	if o.s.auditLog == nil {
 		return auditlog.Entry{}

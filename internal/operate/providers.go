@@ -29,7 +29,7 @@ type Provider struct {
 	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
 	// Trouble is the trouble that began first, of all workers.
 	Trouble route.Trouble `json:"trouble,omitzero"`
-	// Pause is the reason of the pause in force, "" for none, and Until when it ends.
+	// Pause is the reason of the pause in force, "" for none, and Until is its end.
 	Pause providers.Reason `json:"pause,omitempty"`
 	Until time.Time        `json:"until,omitzero"`
 	// CredentialEnds is when the first of the credentials in use expires.

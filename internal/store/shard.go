@@ -49,7 +49,7 @@ type Record struct {
 	Category string    `json:"category,omitempty"`
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at"`
-	// NotBefore and ExpiresAt are zero for none.
+	// NotBefore and ExpiresAt are zero if not set.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Deferrals counts the deferrals by limits. Until, Scope and Rule belong to the last deferral.

@@ -36,7 +36,7 @@ type answer struct {
 type verdict struct {
 	kind     providers.Kind
 	concerns providers.Concern
-	// after is the delay if APNs names none.
+	// after is the delay to use if APNs names no delay.
 	after time.Duration
 	// what describes, for people, the problem and the action to take.
 	what string

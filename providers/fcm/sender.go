@@ -51,7 +51,7 @@ type Sender struct {
 	fingerprint                   atomic.Pointer[string]
 
 	credentialsFile string
-	// account is the credentials' project, if the configuration names none.
+	// account is the credentials' project, if the configuration names no project.
 	account   string
 	reloading sync.Mutex
 	onReload  atomic.Pointer[func(error)]

@@ -113,8 +113,8 @@ type Ledger struct {
 	err     error
 }
 
-// NewLedger returns a ledger that passes each entry to sink, one at a time, and stores none: its
-// memory does not grow. With a nil sink it stores the entries.
+// NewLedger returns a ledger that passes each entry to sink, one at a time, and does not store it:
+// its memory does not grow. With a nil sink it stores the entries.
 func NewLedger(sink func(Entry) error) *Ledger {
 	return &Ledger{sink: sink}
 }

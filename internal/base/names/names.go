@@ -13,19 +13,19 @@ import (
 // labels and log lines. The JSON schema of notifications has the same bound.
 const MaxBytes = 128
 
-// Fault returns the first problem of a name, which may have at most that many bytes; "" for none.
-// An empty name has no problem.
-func Fault(name string, most int) string {
+// Fault returns the first problem of a name, which may have at most maxBytes bytes; "" for none. An
+// empty name has no problem.
+func Fault(name string, maxBytes int) string {
 	if fault := Ends(name); fault != "" {
 		return fault
 	}
-	return Text(name, most)
+	return Text(name, maxBytes)
 }
 
 // Text is Fault without the rule for both ends, for names that an older version accepted.
-func Text(name string, most int) string {
-	if len(name) > most || !isPlain(name) {
-		return fmt.Sprintf("must be UTF-8 without control characters and characters that cannot be seen, of at most %d bytes", most)
+func Text(name string, maxBytes int) string {
+	if len(name) > maxBytes || !isPlain(name) {
+		return fmt.Sprintf("must be UTF-8 without control characters and characters that cannot be seen, of at most %d bytes", maxBytes)
 	}
 	return ""
 }

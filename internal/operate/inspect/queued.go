@@ -83,9 +83,9 @@ type Page struct {
 // ErrCausesUnread is the error for a list with CausesUnread.
 var ErrCausesUnread = errors.New("the workers' snapshots or the pauses cannot be read: causes are from the jobs alone")
 
-// Queued reads the next few hundred jobs. It returns the selected jobs, in no order, perhaps none,
-// and the cursor for the next call; "" is both the beginning and the end. A job that moves meanwhile
-// may be missed or returned twice.
+// Queued reads the next few hundred jobs. It returns the selected jobs, which may be none, in no
+// order, and the cursor for the next call; "" is both the beginning and the end. A job that moves
+// meanwhile may be missed or returned twice.
 func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Page, error) {
 	at, position, err := readSpot(cursor)
 	if err != nil {

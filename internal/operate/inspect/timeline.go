@@ -105,7 +105,8 @@ type Waiter struct {
 	// notification of a slot is unknown.
 	State push.State `json:"state,omitempty"`
 	Job   string     `json:"job,omitempty"`
-	// Critical means that the notification goes before others. It is set along with State.
+	// Critical means that the notification goes before other notifications. It is set along with
+	// State.
 	Critical bool `json:"critical,omitempty"`
 }
 

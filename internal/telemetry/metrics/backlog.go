@@ -175,8 +175,8 @@ func (b *backlog) get() (last Backlog, known, up bool) {
 	return b.last, !b.at.IsZero() && time.Since(b.at) < backlogStale, !b.failed && b.reading == nil
 }
 
-// refresh starts a read if the last one is old enough. It returns a channel that is closed when the
-// read under way ends; nil for none.
+// refresh starts a read if the last read is old enough. It returns a channel that is closed when
+// the read under way ends; nil for none.
 func (b *backlog) refresh() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
