@@ -29,7 +29,7 @@ type Loss struct {
 var (
 	// ErrNoLoss means that no loss of data is recorded.
 	ErrNoLoss = errors.New("no loss of data is recorded")
-	// ErrMoreLost means that the recorded loss is not the one to confirm.
+	// ErrMoreLost means that the recorded loss is not the loss to confirm.
 	ErrMoreLost = errors.New("other data was lost since: nothing was confirmed")
 )
 
