@@ -14,17 +14,17 @@ import (
 // A delayed placing of a line uses the limits in force then.
 func TestDelayedPlacingUsesCurrentLimits(t *testing.T) {
 	t.Parallel()
-	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
-	limiter, err := throttle.New(client, throttle.Options{Prefix: prefix})
+	client := redistest.One(t)
+	limiter, err := throttle.New(client, throttle.Options{})
 	must(t, err)
 	defer limiter.Close()
 	gap := func(g time.Duration) throttle.Policy { return throttle.Policy{MinGap: g} }
 	policies := limits.New(gap(time.Hour), nil)
-	c := New(client, store.NewRecords(client, prefix, 0), limiter, policies)
+	c := New(client, store.NewRecords(client, "", 0), limiter, policies)
 	ask := func(id string) throttle.Request {
 		return throttle.Request{App: "shop", User: "ada", ID: id, Scopes: policies.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour}
 	}
-	_, err = push.NewProducer(client, prefix, 0).Enqueue(t.Context(), &push.Notification{ID: "two", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}})
+	_, err = push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{ID: "two", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}})
 	must(t, err)
 	for _, id := range []string{"one", "two"} {
 		_, err := limiter.Acquire(t.Context(), ask(id))
