@@ -288,7 +288,7 @@ func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	o.count(s, mode)
 	o.mu.Unlock()
 	if began {
-		o.log.Warn("the limits' store is away", append(where(node), "on_outage", string(o.mode), "error", err)...)
+		o.log.Warn("the limits' store is unavailable", append(where(node), "on_outage", string(o.mode), "error", err)...)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestOutageClosedFailsFastAndProbes(t *testing.T) {
 		if stats := o.Stats(); stats != (OutageStats{Outages: 1, Failed: 400}) {
 			t.Errorf("after: %+v", stats)
 		}
-		wantLog := "level=WARN msg=\"the limits' store is away\" on_outage=closed error=\"" + errRefused.Error() + "\"\n" +
+		wantLog := "level=WARN msg=\"the limits' store is unavailable\" on_outage=closed error=\"" + errRefused.Error() + "\"\n" +
 			"level=INFO msg=\"the limits' store is back\" lasted=5s calls=400 unchecked=0\n"
 		if text.String() != wantLog {
 			t.Errorf("logged\n%s\nwant\n%s", text, wantLog)

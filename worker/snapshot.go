@@ -52,7 +52,7 @@ func (w *Worker) publishSnapshots(ctx context.Context) {
 	_ = control.RemoveSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it expires in some seconds anyway
 }
 
-// addMinutes adds this worker's counts of the minutes to the sums of all workers. If Redis is in
+// addMinutes adds this worker's per-minute counts to the sums of all workers. If Redis is in
 // trouble, the next call repeats them.
 func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error {
 	if len(minutes) == 0 {

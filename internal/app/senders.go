@@ -55,7 +55,7 @@ func (all Senders) add(app string, platform push.Platform, s providers.Sender, l
 				log.Error("the credentials have changed and are not used: the old ones stay", "error", err)
 				return
 			}
-			log.Info("the credentials are renewed")
+			log.Info("the credentials have been renewed")
 		})
 	}
 	c.Add(s.Close)

@@ -41,7 +41,7 @@ func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 		case !some && !*all:
 			return p, misusedf("say what: --app, --platform, --category or several of them; or --all")
 		case some && *all:
-			return p, misusedf("--all excludes --app, --platform and --category")
+			return p, misusedf("--all cannot be combined with --app, --platform or --category")
 		}
 		return p, badPause(p.Validate())
 	}

@@ -61,7 +61,7 @@ func interrupted(ctx context.Context, err error) error {
 // explain adds a remedy to an error of the machine.
 func explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("the disk of %s is full: make room there, or name another folder in TMPDIR: %w", os.TempDir(), err)
+		return fmt.Errorf("the disk of %s is full: make room there, or set TMPDIR to another folder: %w", os.TempDir(), err)
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 func TestFullDiskIsExplained(t *testing.T) {
 	t.Parallel()
 	full := &os.PathError{Op: "write", Path: "config.yaml", Err: syscall.ENOSPC}
-	if err := explain(fmt.Errorf("configure: %w", full)); !strings.Contains(err.Error(), "make room there, or name another folder in TMPDIR") {
+	if err := explain(fmt.Errorf("configure: %w", full)); !strings.Contains(err.Error(), "make room there, or set TMPDIR to another folder") {
 		t.Error(err)
 	}
 	if err := explain(os.ErrPermission); err != os.ErrPermission {

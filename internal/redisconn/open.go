@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	}
 	if cfg.Strict && len(found.losses) > 0 {
 		discard(conn.Client)
-		return nil, fmt.Errorf("redis.strict refuses to start: %s", strings.Join(found.losses, "; "))
+		return nil, fmt.Errorf("not starting, because redis.strict is set: %s", strings.Join(found.losses, "; "))
 	}
 	conn.Warnings = append(found.losses, found.outages...)
 	return conn, nil

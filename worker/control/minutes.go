@@ -80,7 +80,7 @@ func AddMinutes(ctx context.Context, client redis.UniversalClient, prefix string
 		pipe.Expire(ctx, key, minuteLife)
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
-		return fmt.Errorf("add to the counts of a minute: %w", err)
+		return fmt.Errorf("add to the per-minute counts: %w", err)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func ReadMinutes(ctx context.Context, client redis.UniversalClient, prefix strin
 		asked, answers = append(asked, at), append(answers, pipe.HGetAll(ctx, minuteKey(prefix, at)))
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
-		return nil, fmt.Errorf("read the counts of the minutes: %w", err)
+		return nil, fmt.Errorf("read the per-minute counts: %w", err)
 	}
 	var all []Minute
 	for i, answer := range answers {

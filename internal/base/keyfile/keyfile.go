@@ -62,7 +62,7 @@ func ofBlock(file string, block *pem.Block, password string) (crypto.Signer, err
 	case !old && block.Type != "ENCRYPTED PRIVATE KEY":
 		return ofDER(block.Bytes)
 	case password == "":
-		return nil, fmt.Errorf("%w: decrypt it by %s", ErrEncrypted, byHand)
+		return nil, fmt.Errorf("%w: decrypt it with %s", ErrEncrypted, byHand)
 	case old:
 		//lint:ignore SA1019 see above
 		der, err := x509.DecryptPEMBlock(block, []byte(password))
@@ -77,7 +77,7 @@ func ofBlock(file string, block *pem.Block, password string) (crypto.Signer, err
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%w, or it is encrypted in a way that is not supported: decrypt it by %s", ErrPassword, byHand)
+	return nil, fmt.Errorf("%w, or it is encrypted in a way that is not supported: decrypt it with %s", ErrPassword, byHand)
 }
 
 func ofDER(der []byte) (crypto.Signer, error) {

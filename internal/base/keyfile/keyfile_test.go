@@ -92,7 +92,7 @@ func TestSuggestedCommandDecryptsKey(t *testing.T) {
 	if err == nil {
 		t.Fatal("read without a password")
 	}
-	_, command, ok := strings.Cut(err.Error(), "decrypt it by ")
+	_, command, ok := strings.Cut(err.Error(), "decrypt it with ")
 	if !ok {
 		t.Fatal(err)
 	}
