@@ -18,7 +18,7 @@ import (
 type Quota struct {
 	// At most COUNT in a PERIOD, as `COUNT/PERIOD`.
 	Rate throttle.Rate `yaml:"rate"`
-	// Several rates at once, for the windows.
+	// Several rates at once, for `sliding_window` and `fixed_window`.
 	Rates []throttle.Rate `yaml:"rates"`
 	// How it is counted; `fixed_window` is for API tokens and devices. See docs/limiters.md.
 	Algorithm meter.Algorithm `yaml:"algorithm" default:"token_bucket" oneof:"token_bucket leaky_bucket sliding_window fixed_window"`
@@ -150,8 +150,8 @@ type Shared struct {
 	// All workers' pushes (FCM: of the Firebase project; browsers: to all push services); no bound by
 	// default.
 	Quota *AppQuota `yaml:"quota" reload:"numbers"`
-	// All workers' pushes in flight (FCM: to tokens and FIDs each; browsers: to each push service);
-	// 0 for no bound.
+	// The most pushes in flight of all workers together (FCM: for tokens and for FIDs separately;
+	// browsers: for each push service separately); 0 for no bound.
 	Concurrency int `yaml:"concurrency" default:"0" range:"0..1000000"`
 }
 

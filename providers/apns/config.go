@@ -52,7 +52,7 @@ type Config struct {
 	Endpoint string `yaml:"endpoint" kind:"URL"`
 	// The trusted authorities, instead of the system's.
 	RootCAFile string `yaml:"root_ca_file"`
-	// The longest time for an attempt, with connecting.
+	// The longest time for an attempt, including the connection setup.
 	//
 	// 0 means DefaultTimeout.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..10m"`

@@ -32,7 +32,7 @@ type Config struct {
 	//
 	// Empty means push.WebPushHosts.
 	Hosts []string `yaml:"hosts"`
-	// The longest time for an attempt, with connecting.
+	// The longest time for an attempt, including the connection setup.
 	//
 	// 0 means DefaultTimeout; at most MaxTimeout.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`

@@ -30,7 +30,7 @@ type Config struct {
 	//
 	// They apply to the endpoint and to the credentials' token_uri.
 	RootCAFile string `yaml:"root_ca_file"`
-	// The longest time for an attempt, with the fetch of an access token.
+	// The longest time for an attempt, including the fetch of an access token.
 	//
 	// 0 means DefaultTimeout; at most MaxTimeout.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`
