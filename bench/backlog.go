@@ -35,7 +35,7 @@ var (
 // unsent.
 const backlogLimit = 90 * time.Second
 
-// tolerance is the time between an admission and its send.
+// tolerance is the longest allowed time between an admission and its send.
 const tolerance = 50 * time.Millisecond
 
 // backlogBench runs one round of each contestant: its figures are relative to a schedule, not to

@@ -136,7 +136,7 @@ func tokens(form string) []string {
 // second.
 func (r *run) turns(ctx context.Context, inFlight int, tokens, names []string, contestants map[string]contestant) (map[string]float64, error) {
 	for _, name := range names { // a cold client would open a connection for each push
-		if err := contestants[name](ctx, tokens[0], next.Add(1)); err != nil {
+		if err := contestants[name](ctx, tokens[0], lastNumber.Add(1)); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -50,8 +50,8 @@ func id(i int64) string {
 	return zeros[:len(zeros)-len(digits)] + digits
 }
 
-// next is the number of the run's last check or push.
-var next atomic.Int64
+// lastNumber is the number of the run's last check or push.
+var lastNumber atomic.Int64
 
 // interleave runs the contestants in turns, and returns each one's median rate in checks per
 // second.
@@ -92,7 +92,7 @@ func pound(ctx context.Context, goroutines int, users []string, check contestant
 			// goroutines share no user, so that no check is denied
 			mine := users[g*len(users)/goroutines : (g+1)*len(users)/goroutines]
 			for i := 0; ctx.Err() == nil && time.Since(start) < roundTime; i++ {
-				if err := check(ctx, mine[i%len(mine)], next.Add(1)); err != nil {
+				if err := check(ctx, mine[i%len(mine)], lastNumber.Add(1)); err != nil {
 					cancel(err)
 					return
 				}
@@ -120,7 +120,7 @@ func bytesPerUser(ctx context.Context, r *run) (map[string]any, error) {
 	for _, n := range []int{10, 100, 1000} {
 		user := fmt.Sprintf("user-%d", n)
 		for range n {
-			d, err := limiter.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(next.Add(1)), Scopes: wide})
+			d, err := limiter.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(lastNumber.Add(1)), Scopes: wide})
 			if err != nil {
 				return nil, err
 			}
@@ -158,7 +158,7 @@ func roundTrips(ctx context.Context, r *run) (map[string]any, error) {
 		MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 10, Period: 5 * time.Second}},
 	}}}
 	acquire := func(user string) error {
-		_, err := limiter.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(next.Add(1)), Scopes: strict, Horizon: time.Hour})
+		_, err := limiter.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(lastNumber.Add(1)), Scopes: strict, Horizon: time.Hour})
 		return err
 	}
 	if err := acquire("warm"); err != nil {

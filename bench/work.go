@@ -32,7 +32,7 @@ func deviceToken(user int) string {
 	return strings.Repeat("a1", 28) + fmt.Sprintf("%08x", user)
 }
 
-// each calls f for 0 to n-1, from that many goroutines, until a call fails.
+// each calls f for 0 to n-1, from the given number of goroutines, until a call fails.
 func each(ctx context.Context, goroutines, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -163,9 +163,9 @@ func TestIDOfSeveralUsersIsAmbiguous(t *testing.T) {
 	}
 }
 
-// Dead letters with unreadable jobs are named by app and user if they were accepted. A dead
-// letter without app and user stays among the choices.
-func TestUnreadableDeadLettersAreAmongChoices(t *testing.T) {
+// The choices of an AmbiguousError name a dead letter with an unreadable job by app and user if its
+// notification was accepted. A dead letter without app and user stays among the choices.
+func TestAmbiguousErrorListsUnreadableDeadLetters(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	producer, records := push.NewProducer(client, "", 0).WithShards(8), store.NewRecords(client, "", 0).WithShards(8)

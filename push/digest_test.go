@@ -51,8 +51,8 @@ func TestDigestIsValidated(t *testing.T) {
 	}
 }
 
-// The fault of a digest's text names the braces that have no meaning.
-func TestDigestFaultNamesBraces(t *testing.T) {
+// The fault of a digest's text mentions the braces that have no meaning.
+func TestDigestFaultMentionsBraces(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"{count} of {number}": `not "{number}"`, "{count} :-}": `not "}"`, "{count} {": `not "{"`,

@@ -43,7 +43,7 @@ type platform struct {
 	most int
 }
 
-// platforms are all platforms, in the order of lists.
+// platforms are all platforms, in the order in which lists show them.
 var platforms = []*platform{
 	{
 		name: APNs, title: "APNs", since: 1,
@@ -80,7 +80,7 @@ func platformOf(name Platform) *platform {
 	return nil
 }
 
-// Platforms returns all platforms, in the order of lists. The slice is the caller's.
+// Platforms returns all platforms, in the order in which lists show them. The slice is the caller's.
 func Platforms() []Platform {
 	names := make([]Platform, len(platforms))
 	for i, p := range platforms {

@@ -92,7 +92,7 @@ func schemaType(t reflect.Type) any {
 	return "string"
 }
 
-func TestSchemaBoundsEqualCode(t *testing.T) {
+func TestSchemaBoundsMatchCode(t *testing.T) {
 	t.Parallel()
 	s := readSchema(t)
 	p := s.Properties

@@ -342,7 +342,7 @@ func (n *Notification) checkRaw(f *Faults) {
 	}
 }
 
-// checkBlock returns the decoded block; nil if it is absent or no object.
+// checkBlock returns the decoded block; nil if it is absent or not a JSON object.
 func (p *platform) checkBlock(n *Notification, f *Faults) map[string]any {
 	raw := *p.block(n)
 	if absent(raw) {

@@ -97,9 +97,9 @@ func (l *Redis) Node(ctx context.Context, r Request) string {
 	return master.Options().Addr
 }
 
-// ClockOffset returns how far Redis's clock is ahead of this machine's: the smallest offset that
-// the last reply proves, and in a Cluster the largest offset of its nodes; 0 before the first
-// admission.
+// ClockOffset returns how far Redis's clock is ahead of this machine's clock; negative if it is
+// behind. The offset is the smallest one that the last reply proves. In a Cluster, ClockOffset
+// returns the largest offset of a node, in either direction. Before the first admission it returns 0.
 func (l *Redis) ClockOffset() time.Duration {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -277,8 +277,9 @@ func (w *world) cancelJob(j *job) {
 	w.giveBack(j, func() { j.open-- })
 }
 
-// follow handles FollowUp as a worker does, but loses one wake-up in five: it wakes the early jobs
-// and reschedules the other lines, after p.After the lines of the user's categories too.
+// follow handles FollowUp as a worker does, but loses one wake-up in five. It wakes the early jobs,
+// and after p.After reschedules the other lines. If p.After is not zero, it also reschedules the
+// lines of the user's categories.
 func (w *world) follow(u *simUser, p FollowUp) {
 	for _, b := range p.Early {
 		for _, j := range w.jobs {

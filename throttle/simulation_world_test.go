@@ -19,8 +19,9 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// A world is one simulated history. It runs one event at a time and then waits until all
-// goroutines of the limiters are blocked: at a round trip, or by a goroutine at a round trip.
+// A world is one simulated history. It runs one event at a time. After each event it waits until
+// every goroutine of the limiters is blocked: at a round trip, or because it waits for another
+// goroutine that is at a round trip.
 type world struct {
 	seed  uint64
 	rng   *rand.Rand

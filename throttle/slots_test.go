@@ -362,7 +362,7 @@ func TestBusyCategoryDelaysNoOtherCategory(t *testing.T) {
 	}
 }
 
-// A full line rejects each new notification at once, and no notification that is already in it.
+// A full line rejects each new notification at once, but none of the notifications that wait in it.
 func TestFullLineRejectsFlood(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, hourly)

@@ -164,7 +164,7 @@ func requeueUnrecorded(cause error, failures int) store.Return {
 	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.RetryDelay, backoffAfter(failures, rand.Float64())), Failed: true}
 }
 
-// persist retries the write for times.record.
+// persist retries the write until it succeeds or times.record has passed; zero stands for 10 s.
 func (s *finisher) persist(ctx context.Context, d *delivery, write func() error) error {
 	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
 }

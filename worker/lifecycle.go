@@ -46,8 +46,8 @@ func (w *Worker) Start(ctx context.Context) error {
 
 // Stop stops pulling. Claimed jobs have ShutdownTimeout to finish, or less if ctx ends earlier;
 // unfinished jobs return to the queue. If ctx ends before all of this is done, Stop returns an error
-// and the shutdown goes on in the background. If the process exits before that, other workers get its jobs
-// within seconds. Stop may be called at any time, and repeatedly.
+// and the shutdown goes on in the background. If the process exits before the end of the shutdown, other
+// workers get its jobs within seconds. Stop may be called at any time, and repeatedly.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.startShutdown()
 	select {

@@ -72,7 +72,7 @@ func New(o Options) *API {
 	return a
 }
 
-// The bounds for a process that calls its own API.
+// The bounds of an API that answers only its own process, as with Options.Local.
 const (
 	localRequests = 1000
 	localBody     = 1 << 30

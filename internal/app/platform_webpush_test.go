@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// No error contains a part of a subscription: its holder may send to the browser.
+// No error contains a part of a subscription, because a reader of the subscription could send to
+// the browser.
 func TestSubscriptionErrorHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"

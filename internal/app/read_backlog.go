@@ -21,8 +21,9 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// readBacklog reads the content of Redis. Its error concerns the sums and queues; those of the
-// shards that answer are returned. Other parts that cannot be read are left out and logged once.
+// readBacklog reads the content of Redis. It returns an error if it cannot read the sums or the
+// queues. Shards that do not answer are no error: Unread names them, and the sums and queues are those
+// of the other shards. It leaves out other parts that it cannot read, and logs them once.
 func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
 	var uncounted, unlisted []int
 	var counts map[int]store.Counts

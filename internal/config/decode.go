@@ -82,8 +82,8 @@ func (d *decoder) yaml(data []byte, into any) bool {
 // quoted matches a piece of the file inside a parser's message.
 var quoted = regexp.MustCompile(`:? ?"(\\.|[^"\\])*"`)
 
-// syntax reports a parser's error by its message alone. The error's own text
-// shows the lines around it.
+// syntax reports a parser's error by its message, without quotations from the file. The error's full
+// text would also show the lines around the error.
 func (d *decoder) syntax(err error) {
 	f := Fault{File: d.file, Message: "not valid YAML"}
 	var syntax yaml.Error
@@ -142,7 +142,7 @@ func (d *decoder) node(key string, n ast.Node, v reflect.Value) {
 	}
 }
 
-// name sets a section that is a name, from the file or the environment.
+// name sets a section that the file or the environment gives as a name.
 func (d *decoder) name(key, text string, section named) {
 	fault := d.placeholderFault(key, text, false)
 	if fault == "" {
@@ -260,7 +260,8 @@ func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
 	})
 }
 
-// setElement changes one element of a map, created if need be.
+// setElement changes one element of a map. If the map or the element does not exist, setElement creates
+// it; a new element has the defaults.
 func setElement(m reflect.Value, name string, change func(reflect.Value)) {
 	if m.IsNil() {
 		m.Set(reflect.MakeMap(m.Type()))

@@ -23,7 +23,7 @@ type findView struct {
 	Query string
 	// Apps are the apps that know a user of that name.
 	Apps []string
-	// Others are the other apps, in which the user may be new.
+	// Others are the other apps. The user may be new to them.
 	Others []string
 }
 

@@ -39,10 +39,10 @@ type editView struct {
 	// General and Own are the policies in force; Own is the category's, nil for none.
 	General inForceView
 	Own     *inForceView
-	// There is the override of exactly this level; nil without one.
-	There *overrideRow
-	Form  limitForm
-	Mute  muteView
+	// Existing is the override of exactly this level; nil without one.
+	Existing *overrideRow
+	Form     limitForm
+	Mute     muteView
 	// Faults are the form's errors, by field.
 	Faults map[string][]string
 	// Overtaken means that the override has changed since the form was made.
@@ -198,7 +198,7 @@ func editing(ctx context.Context, v *visit, values url.Values) (*editView, error
 		inForce = throttle.Policy{}
 	}
 	if there := found.Override; there != nil {
-		view.There = &overrideRow{Override: *there, Policy: words.Limits(there)}
+		view.Existing = &overrideRow{Override: *there, Policy: words.Limits(there)}
 	}
 	view.Form, view.Mute = formOver(found.Override, inForce), muteViewOf(at, found.Mutes)
 	return view, err
@@ -288,7 +288,7 @@ func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 
 // removeLimits removes the override if it still has the version that the form showed.
 func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (page, error) {
-	if view.There == nil || view.There.Version != over {
+	if view.Existing == nil || view.Existing.Version != over {
 		view.Overtaken = true
 		return view.page(http.StatusConflict), nil
 	}
@@ -299,7 +299,7 @@ func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (pa
 		}
 		return confirm(v, "Remove an override", confirmation{
 			Sentences: []string{"The override is removed, and the limit below it is in force within a second."},
-			Facts: []fact{{"Of", words.Say(view.Name)}, {"Removed", words.Override(&view.There.Override)}, {"Set by", words.Say(view.There.By)},
+			Facts: []fact{{"Of", words.Say(view.Name)}, {"Removed", words.Override(&view.Existing.Override)}, {"Set by", words.Say(view.Existing.By)},
 				{"Then in force", words.Say(below.Policy.String(), ", from ", below.Source.Words())}},
 			Button: "Remove it", Back: editOf(view.Level),
 		}), nil

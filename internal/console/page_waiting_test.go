@@ -106,7 +106,7 @@ func TestCompleteWaitingPageIsNotPartial(t *testing.T) {
 
 // All notifications that match are cancelled if they are no more than the number shown. If there
 // are more, nothing is done and the new number is shown.
-func TestCancelAllStopsAboveConfirmedNumber(t *testing.T) {
+func TestCancelAllAsksAgainIfMoreMatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
 	r.line("ada", 4)

@@ -70,7 +70,8 @@ func rates(gap time.Duration, rates ...throttle.Rate) throttle.Policy {
 	return throttle.Policy{MinGap: gap, Rates: rates}
 }
 
-func TestPicture(t *testing.T) {
+// The timeline's picture equals the recorded SVG.
+func TestTimelinePictureMatchesRecordedSVG(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
 	shipped := rates(time.Second, throttle.Rate{Count: 10, Period: time.Minute}, throttle.Rate{Count: 100, Period: 24 * time.Hour})

@@ -82,8 +82,9 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 	return s.faults, err
 }
 
-// demoConfig returns the shipped configuration, with the Redis at address unless that is "". From
-// environ it takes only that Redis's other settings, without address, database and prefix.
+// demoConfig returns the shipped configuration. If address is not "", the configuration uses the Redis
+// at that address and the Redis settings from environ, except address, database and prefix. It uses
+// nothing else from environ.
 func demoConfig(address string, environ []string) (*config.Config, error) {
 	var settings []string
 	if address != "" {

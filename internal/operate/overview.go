@@ -21,8 +21,8 @@ import (
 // An Overview is the state of the whole system.
 type Overview struct {
 	At time.Time `json:"at"`
-	// Apps are the apps that the overview covers; nil for all. For some apps, Waiting is the sum
-	// of Waits, and parts not counted by app are left out: OldestDue, DrainsIn, Queues, Minutes,
+	// Apps are the apps that the overview covers; nil for all. If Apps is set, Waiting is the
+	// sum of Waits, and parts not counted by app are left out: OldestDue, DrainsIn, Queues, Minutes,
 	// LateP99, Quotas and the state of Redis.
 	Apps []string `json:"apps,omitempty"`
 	// Sampled means that Waiting is an estimate, because not every job was read.

@@ -11,8 +11,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A Producer with configured apps refuses any other app, singly and in a batch, together with all
-// other faults, in the API's texts. Without configured apps it accepts any app.
+// A Producer with configured apps refuses a notification of any other app, alone and in a batch. The
+// error lists the unknown app and all other faults in the texts of the API. Without configured apps a
+// Producer accepts any app.
 func TestProducerRefusesUnknownNames(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)

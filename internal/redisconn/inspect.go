@@ -61,8 +61,8 @@ func inspect(ctx context.Context, c redis.UniversalClient, cfg config.Redis) (fi
 			found.outages = []string{fmt.Sprintf("does not serve, and its notifications wait: %v", err)}
 		}
 		answered = answered || err == nil
-		all.losses = append(all.losses, of(node, found.losses)...)
-		all.outages = append(all.outages, of(node, found.outages)...)
+		all.losses = append(all.losses, prefixed(node, found.losses)...)
+		all.outages = append(all.outages, prefixed(node, found.outages)...)
 		return nil
 	})
 	if err == nil && !answered {
@@ -73,8 +73,8 @@ func inspect(ctx context.Context, c redis.UniversalClient, cfg config.Redis) (fi
 	return all, err
 }
 
-// of prefixes each finding with the node.
-func of(node *redis.Client, found []string) []string {
+// prefixed prefixes each finding with the node's address.
+func prefixed(node *redis.Client, found []string) []string {
 	for i, f := range found {
 		found[i] = fmt.Sprintf("redis %s: %s", node.Options().Addr, f)
 	}
@@ -156,7 +156,8 @@ func unfit(info map[string]string, mode config.Mode) error {
 // snapshots tells whether Redis regularly saves its keys to a file (taken), and whether that is known.
 type snapshots struct{ known, taken bool }
 
-// assess returns how a Redis with these fields of INFO may lose keys, or that it is too old.
+// assess returns warnings for a Redis with these fields of INFO: the ways in which it may lose keys, and
+// a version that is too old.
 func assess(info map[string]string, s snapshots) []string {
 	var warnings []string
 	switch v := info["redis_version"]; {

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A letterbox is one shard with bounds.
+// A letterbox is the only shard of its records, which limit the stored entries by store.Bounds.
 type letterbox struct {
 	*store.Shard
 	t       *testing.T

@@ -34,8 +34,8 @@ func drawn[T any](rt *rapid.T, all []T, name string) T {
 	return rapid.SampledFrom(all).Draw(rt, name)
 }
 
-// some draws IDs of jobs.
-func (m *moves) some(rt *rapid.T) []string {
+// drawIDs draws the IDs of one to three jobs.
+func (m *moves) drawIDs(rt *rapid.T) []string {
 	if len(m.ids) == 0 {
 		rt.Skip("no job")
 	}
@@ -249,7 +249,7 @@ func (m *moves) setsAside(u *store.Unfit, drops bool) {
 }
 
 func (m *moves) take(rt *rapid.T) {
-	ids := m.some(rt)
+	ids := m.drawIDs(rt)
 	refs := make([]store.Ref, len(ids))
 	for i, id := range ids {
 		refs[i] = store.Ref{ID: id}
@@ -323,7 +323,7 @@ func (m *moves) requeue(rt *rapid.T) {
 
 func (m *moves) wake(rt *rapid.T) {
 	var all []store.Wake
-	for _, id := range m.some(rt) {
+	for _, id := range m.drawIDs(rt) {
 		after := rapid.SampledFrom([]time.Duration{-time.Second, 10 * time.Minute}).Draw(rt, "after")
 		all = append(all, store.Wake{ID: id, At: time.Now().Add(after)})
 	}

@@ -23,8 +23,8 @@ redis.call('HDEL', notes, '') -- a Redis that is out of memory runs a script if 
 local clock = redis.call('TIME')
 local grace_ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + grace)
 
--- A pending job is searched from the old end of its list if it is among the NEAR oldest. One call
--- searches about SEARCHED entries.
+-- If a pending job is among the NEAR oldest of its list, the search for it begins at the old end,
+-- otherwise at the new end. Searches from the new end read about SEARCHED entries in one call.
 local NEAR, SEARCHED = 1000, 200000
 local searched = 0
 

@@ -6,7 +6,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 )
 
-// Preview describes the effect of a changed limit, and how many notifications were read for it.
+// Preview describes the effect of a changed limit, and how many notifications were examined for it.
 func Preview(p *operate.Preview) (all []string) {
 	for _, sentence := range []string{previewed(p), covered(p), peak(p)} {
 		if sentence != "" {
@@ -16,7 +16,7 @@ func Preview(p *operate.Preview) (all []string) {
 	return all
 }
 
-// previewed describes the effect on the notifications that were read.
+// previewed describes the effect on the examined notifications.
 func previewed(p *operate.Preview) string {
 	those := "that wait"
 	if !p.All() {
@@ -37,7 +37,7 @@ func previewed(p *operate.Preview) string {
 	return fmt.Sprintf("%s of %s %s would leave sooner%s; %s later.", orNone(p.Sooner, "None"), Grouped(p.Notifications.At), those, at, orNone(p.Later, "none"))
 }
 
-// covered describes how much was read; "" for all notifications of one user.
+// covered describes how many notifications were examined; "" for all notifications of one user.
 func covered(p *operate.Preview) string {
 	if p.User != "" {
 		if p.Notifications.All() {

@@ -30,7 +30,8 @@ const (
 	// many requests. The requests on a stuck connection are ambiguous, the waiting requests are
 	// not.
 	firstAnswerWait = time.Second
-	// returnWait is how long a new connection waits for the return of a request that was too late.
+	// returnWait is how long no waiting request is woken after one could not leave in time. That
+	// request may renew its time and take the new connection meanwhile.
 	returnWait = 50 * time.Millisecond
 	// idleTimeout closes an idle connection. Apple asks to keep connections for hours to days.
 	idleTimeout = time.Hour
@@ -174,8 +175,8 @@ func (c *connections) take(ctx context.Context, departure providers.Departure) (
 	for ctx.Err() == nil {
 		conn, o, err := c.tryTake(departure, seen)
 		if errors.Is(err, providers.ErrTooLate) {
-			// The waiting requests are too late as well: none is woken while this request may
-			// return.
+			// The waiting requests cannot leave in time either: none is woken while this request
+			// may try again.
 			time.AfterFunc(returnWait, c.wake)
 			return nil, nil, err
 		}
@@ -193,9 +194,9 @@ func (c *connections) take(ctx context.Context, departure providers.Departure) (
 	return nil, nil, ctx.Err()
 }
 
-// tryTake is take without the wait: with neither connection nor error it returns the opening to
-// wait for, if there is one. seen is the opening that the caller waited for; tryTake returns its
-// error.
+// tryTake does the work of take without waiting. If it returns neither a connection nor an error,
+// it returns the opening to wait for, or nil if there is none. seen is the opening for which the
+// caller has waited: if it failed, tryTake returns its error.
 func (c *connections) tryTake(departure providers.Departure, seen *opening) (*http.ClientConn, *opening, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,7 +54,7 @@ func TestExpiredProviderTokenIsRefreshedOnce(t *testing.T) {
 }
 
 // One refusal does not stop the key: the route decides by the answers for further tokens.
-func TestRefusedTokenUpdateKeepsTheProviderToken(t *testing.T) {
+func TestTooManyUpdatesAnswerKeepsProviderToken(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	config := credentials(t, server)

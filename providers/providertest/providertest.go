@@ -112,7 +112,7 @@ type bench struct {
 	Harness
 }
 
-// sender returns a sender that the end of the case closes.
+// sender returns a sender, and closes it at the end of the case.
 func (b *bench) sender(o Options) providers.Sender {
 	b.Helper()
 	s := b.New(b.T, o)

@@ -28,8 +28,8 @@ type Proxy struct {
 	authorization string
 }
 
-// NewProxy returns a proxy to the server at that address. With a certificate it takes TLS, and only
-// HTTP/1.1.
+// NewProxy returns a proxy to the server at that address. With a certificate, clients connect by TLS and
+// HTTP/1.1; otherwise they connect without TLS.
 func NewProxy(to string, certificate *tls.Certificate) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -76,7 +76,7 @@ const (
 // and quotes around the key. Its errors contain nothing of the text.
 func ParseKey(text []byte) (*Key, error) { return parseKey("FILE", text) }
 
-// parseKey is ParseKey with the file's name for commands in errors.
+// parseKey parses as ParseKey does. Commands in its errors name the given file.
 func parseKey(file string, text []byte) (*Key, error) {
 	trimmed := strings.TrimSpace(string(text))
 	if n := len(trimmed); n > 1 && (trimmed[0] == '"' || trimmed[0] == '\'') && trimmed[0] == trimmed[n-1] {

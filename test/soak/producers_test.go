@@ -32,13 +32,13 @@ func (s *soak) post(_ context.Context, n *push.Notification) error {
 	return nil
 }
 
-// hand repeats take for a notification until it succeeds, at most for a minute, and records the
-// acceptance.
-func (s *soak) hand(t *testing.T, n *push.Notification, take func(context.Context, *push.Notification) error) {
+// hand calls enqueue with the notification until a call succeeds, for at most a minute, and records
+// the acceptance.
+func (s *soak) hand(t *testing.T, n *push.Notification, enqueue func(context.Context, *push.Notification) error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		err := take(ctx, n)
+		err := enqueue(ctx, n)
 		if err == nil {
 			break
 		}
@@ -86,11 +86,11 @@ func (s *soak) produce(ctx context.Context, t *testing.T) {
 			return
 		case <-tick.C:
 		}
-		take := s.enqueue
+		enqueue := s.enqueue
 		if i%3 == 0 {
-			take = s.post
+			enqueue = s.post
 		}
-		s.hand(t, s.take(), take)
+		s.hand(t, s.take(), enqueue)
 	}
 }
 

@@ -1,7 +1,7 @@
--- Takes from cells that differ only in their key. cells.go has the same arithmetic and the
--- reasons for it.
+-- Takes units from the cells of one or more keys, which all have the same rates. cells.go has the same
+-- arithmetic and explains it.
 --
--- KEYS  the cells: strings, for each rate LENGTH NEWEST COUNT…; first the newest cell
+-- KEYS  strings with the cells of each rate, as LENGTH NEWEST COUNT…; the newest cell is first
 -- ARGV  least, most, and for each rate: count minus the reserve, length, span; the number of
 --       takes from each key, "" for one
 -- Returns for each take: the units, or an error of the key; the time left in µs; the index of the
@@ -53,7 +53,7 @@ local function aged(known, rate)
   return cells, from and (from.length ~= rate.length or from.newest > rate.newest)
 end
 
--- passes returns when the rate's cell of that age no longer counts.
+-- passes returns the time from which the rate's cell of that age no longer counts.
 local function passes(rate, age) return (rate.newest - age + 1 + rate.span) * rate.length end
 
 -- take returns the units, the time left, the rate that denies, and whether the cells changed.

@@ -16,7 +16,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A strained meter is slow and loses replies, as its functions trip and fails say.
+// A strained meter is slow and loses replies. Each direction of a call takes the duration that trip
+// returns. A reply is lost if fails returns true.
 type strained struct {
 	meter.Meter
 	mu    sync.Mutex

@@ -24,8 +24,9 @@ const MaxWindows = 16
 // None is the text form of no quiet hours.
 const None = "none"
 
-// ParseHours parses windows with Parse, or None alone. It returns an error for too many windows,
-// or the first error of Parse or Validate.
+// ParseHours parses each text as a window with Parse. If None is the only text, there are no
+// windows. ParseHours returns an error for too many windows, or the first error of Parse or
+// Validate.
 func ParseHours(texts []string) (Hours, error) {
 	if len(texts) == 1 && texts[0] == None {
 		return Hours{}, nil

@@ -28,8 +28,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // (deploy/ gives it 10 s more). Other workers take over the unfinished steps once the worker is dead.
 const LastTimeout = 3 * time.Second
 
-// ScanPause is the pause between two steps of a scan of many jobs or users, in which Redis serves other
-// clients. It makes a scan of 100,000 users less than a minute longer.
+// ScanPause is the pause between two steps of a scan of many jobs or users. During the pause Redis serves
+// other clients. The pauses lengthen a scan of 100,000 users by less than a minute.
 const ScanPause = 500 * time.Microsecond
 
 // Every calls f at once, and then at each interval until ctx ends.

@@ -177,8 +177,8 @@ func TestJudgingNeedsUnbrokenHeartbeats(t *testing.T) {
 	}
 }
 
-// One worker leads at a time: the live one with the first term by name.
-func TestWorkerWithFirstTermNameLeads(t *testing.T) {
+// One worker leads at a time: the live one whose term's ID is first in the order of text.
+func TestLiveWorkerWithLowestTermIDLeads(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		if NewServer(configOf(t, client)).Leads() {

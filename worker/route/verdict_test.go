@@ -130,9 +130,9 @@ func TestAnswersDecideWhetherRouteCloses(t *testing.T) {
 	}
 }
 
-// The answer to a probe decides the state of a closed route: an answer of the same class confirms the
+// The answer to a probe decides whether a closed route reopens: an answer of the same class confirms the
 // trouble.
-func TestProbeAnswerDecidesClosedRoute(t *testing.T) {
+func TestProbeAnswerDecidesWhetherRouteReopens(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cause, probe providers.Outcome

@@ -96,8 +96,8 @@ func TestErrorIsRestoredFromItsCode(t *testing.T) {
 	}
 }
 
-// A detail that is a question ends with its question mark.
-func TestQuestionInDetailEndsWithQuestionMark(t *testing.T) {
+// A detail that ends with a question mark gets no full stop.
+func TestDetailKeepsQuestionMark(t *testing.T) {
 	t.Parallel()
 	for problem, want := range map[string]string{"app is not known: did you mean shop?": "The app is not known: did you mean shop?", "app is missing": "The app is missing."} {
 		if got := Of(&operate.UnknownError{Kind: "app", Problem: problem}).Detail; got != want {

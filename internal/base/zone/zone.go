@@ -88,7 +88,8 @@ func (l Local) Past(zone *time.Location) int64 {
 // margin exceeds every zone's offset from UTC and every jump, in s.
 const margin = 28 * 60 * 60
 
-// segments calls f for each stretch of constant offset around the local time, all in s.
+// segments calls f for each stretch of constant offset around the local time: from and upto are Unix
+// times in s, and the offset is in s.
 func (l Local) segments(zone *time.Location, f func(from, upto, offset int64)) {
 	for at, end := int64(l)-margin, int64(l)+margin; at < end; {
 		t := time.Unix(at, 0).In(zone)

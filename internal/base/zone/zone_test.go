@@ -61,7 +61,7 @@ func TestLoad(t *testing.T) {
 }
 
 // A process in any zone gets the same results.
-func TestLoadOfProcessZone(t *testing.T) {
+func TestLoadReturnsProcessZone(t *testing.T) {
 	t.Parallel()
 	own := time.Local.String()
 	if own == "Local" {

@@ -56,21 +56,22 @@ func Settings(command, address string, environ []string) ([]string, error) {
 	return append(settings, "PUSHPACE_REDIS__ADDRESS="+address, "PUSHPACE_REDIS__PREFIX="+prefix), nil
 }
 
-// Claim finds an empty database of the Redis its, claims it for the command until Clean, and sets
-// its.DB. It needs an empty database, because queues have fixed names, which other workers use too.
-func Claim(ctx context.Context, command string, its *config.Redis) (*Database, error) {
+// Claim finds an empty database of the Redis in settings, claims it for the command until Clean, and
+// sets settings.DB to it. It needs an empty database, because queues have fixed names, which other
+// workers use too.
+func Claim(ctx context.Context, command string, settings *config.Redis) (*Database, error) {
 	const least, most = 1, 15
-	for its.DB = most; its.DB >= least; its.DB-- {
-		conn, err := redisconn.Open(ctx, *its, 2)
+	for settings.DB = most; settings.DB >= least; settings.DB-- {
+		conn, err := redisconn.Open(ctx, *settings, 2)
 		if err != nil && redisreply.NoDatabase(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		claimed, err := claim(ctx, conn.Client, claimKey(command), its.Prefix)
+		claimed, err := claim(ctx, conn.Client, claimKey(command), settings.Prefix)
 		if claimed && err == nil {
-			return hold(command, *its, conn), nil
+			return hold(command, *settings, conn), nil
 		}
 		_ = conn.Close()
 		if err != nil {
@@ -78,7 +79,7 @@ func Claim(ctx context.Context, command string, its *config.Redis) (*Database, e
 		}
 	}
 	return nil, fmt.Errorf("redis %s: none of the databases %d to %d exists and is empty: the %s uses only an empty database; name another Redis",
-		its.Address, least, most, command)
+		settings.Address, least, most, command)
 }
 
 func claim(ctx context.Context, c redis.UniversalClient, key, prefix string) (bool, error) {

@@ -54,7 +54,8 @@ func receiverAt(endpoint string) receiver {
 	}
 }
 
-// nameIn returns the name in an endpoint's URL: Windows' token, or the last part of the path.
+// nameIn returns the name in an endpoint's URL: the parameter token of WNS, or else the last part of
+// the path.
 func nameIn(u *url.URL) string {
 	if token := u.Query().Get("token"); token != "" {
 		return token
