@@ -118,8 +118,8 @@ type standIns struct {
 	dir     string
 }
 
-// startStandIns starts stand-ins that record the arrival of each notification whose ID has the
-// prefix watched; with an empty prefix they record nothing.
+// startStandIns starts stand-ins. They record when a notification arrives if its ID begins with
+// watched; with an empty watched they record nothing.
 func startStandIns(ctx context.Context, latency time.Duration, watched string) (*standIns, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // The script skips quiet hours when it searches for a slot. Go computes them from zones, days and
 // the spread, and gives the script a list of intervals.
 
-// A list holds the closed intervals: those within quiet hours, in order, in Unix µs by the
-// limiter's clock. nil means that no quiet hours apply, an empty list that none are ahead.
+// A list holds the intervals of quiet hours, in order, in Unix µs by the limiter's clock. nil means
+// that no quiet hours apply; an empty list, that none are ahead.
 type list []struct{ from, upto int64 }
 
 // intervalsOf converts intervals from Unix s.

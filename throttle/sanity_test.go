@@ -83,7 +83,7 @@ func TestImpliedRateNeverDecides(t *testing.T) {
 			return Rate{rapid.IntRange(1, 6).Draw(rt, label+" count"), time.Duration(rapid.IntRange(1, 12).Draw(rt, label+" period")) * time.Second}
 		}
 		by, r := rate("by"), rate("r")
-		// the densest admissions under the rate by: those of each period are all at its beginning
+		// the densest admissions under the rate by: all of a period are at its beginning
 		var at []time.Duration
 		for period := range 20 {
 			for range by.Count {

@@ -141,8 +141,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// run makes all requests, or with a positive duration until only those due before it has passed.
-// At the time when it calls the function then.
+// run makes all requests; with a positive until, only the requests that are due before. At the time
+// when it calls then.
 func (l *lane) run(until, when time.Duration, then func()) {
 	for len(l.queue) > 0 {
 		c := l.queue[0]

@@ -50,7 +50,7 @@ func (r *rig) accounts() {
 }
 
 // The first notification leaves at once. A second one waits for the limit; its push with one slot carries
-// all that come meanwhile. Critical notifications and those of a different key or category do not join.
+// all that come meanwhile. Critical notifications do not join, nor do other keys or categories.
 func TestDigestCarriesNotificationsWithSameKey(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, every(time.Hour), nil)

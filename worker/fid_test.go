@@ -19,8 +19,8 @@ import (
 
 func toFID(fid string) push.Target { return push.Target{Platform: push.FCM, FID: fid} }
 
-// Dead registration tokens of an app that has moved to FIDs delay no FID, and the operator reads what may
-// have happened.
+// If an app has moved to FIDs, its dead registration tokens delay no FID. The operator reads that the app
+// may have moved.
 func TestSpikeOfDeadTokensSparesFIDs(t *testing.T) {
 	const tokens, fids = 140, 20
 	client := oneRedis(t)

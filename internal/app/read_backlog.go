@@ -22,8 +22,8 @@ import (
 )
 
 // readBacklog reads the content of Redis. It returns an error if it cannot read the sums or the
-// queues. Shards that do not answer are no error: Unread names them, and the sums and queues are those
-// of the other shards. It leaves out other parts that it cannot read, and logs them once.
+// queues. A shard that does not answer is no error: Unread names it, and the sums and queues leave it
+// out. It leaves out other parts that it cannot read, and logs them once.
 func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
 	var uncounted, unlisted []int
 	var counts map[int]store.Counts

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// goodLog returns the log of one round, and the admissions of user-0, who gets three
+// goodLog returns the log of one round, and the admissions of user-0, with three
 // notifications. Notification i arrives i ms after the first instant that the limits allow.
 func goodLog() (*log, map[string]time.Time) {
 	l := newLog(newPlan(roundUsers, 0))

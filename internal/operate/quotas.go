@@ -20,8 +20,8 @@ type RecentQuota struct {
 	Known *route.QuotaStatus
 }
 
-// RecentQuotas returns recently read quotas: those that the principal sees among the first
-// MostQuotas. more is the number of further quotas of all apps; 0 for a principal of some apps.
+// RecentQuotas returns recently read quotas. Of the first MostQuotas it returns the ones that the
+// principal sees. more is the number of further quotas of all apps; 0 for a principal of some apps.
 func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more int, err error) {
 	if err := o.may(Look); err != nil {
 		return nil, 0, err

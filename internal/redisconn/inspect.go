@@ -153,7 +153,7 @@ func unfit(info map[string]string, mode config.Mode) error {
 	return nil
 }
 
-// snapshots tells whether Redis regularly saves its keys to a file (taken), and whether that is known.
+// snapshots describes whether Redis regularly saves its keys to a file; taken is valid if known is true.
 type snapshots struct{ known, taken bool }
 
 // assess returns warnings for a Redis with these fields of INFO: the ways in which it may lose keys, and

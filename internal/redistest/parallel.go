@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/racing"
 )
 
-// maxParallel is the number of parallel tests of a package whose tests mostly wait: for Redis, timers
-// and processes. go test's default, the number of processors, would leave processors idle. With many
+// maxParallel is the number of parallel tests of a package. Tests mostly wait for Redis, timers and
+// processes. go test's default, the number of processors, would leave processors idle. With many
 // more, tests get too little time for their checks.
 const maxParallel = 16
 

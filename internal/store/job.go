@@ -31,7 +31,7 @@ type Job struct {
 	Claim   string
 	Payload []byte
 	Headers map[string]string
-	// Failures counts the attempts that have to be repeated, and the workers that crashed with the
+	// Failures counts the failed attempts that will be repeated, and the crashes of workers with the
 	// job.
 	Failures int
 	// Back is when the job last went back to its queue; zero for never.

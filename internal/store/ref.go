@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// A Ref names a notification or a dead letter by its ID. If those of several users have this ID,
-// App, User or both select one. An empty App or User matches any.
+// A Ref names a notification or a dead letter by its ID. If several users have
+// one with this ID, App, User or both select it. An empty App or User matches any.
 type Ref struct {
 	ID   string `json:"id"`
 	App  string `json:"app,omitempty"`

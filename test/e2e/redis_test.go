@@ -37,7 +37,7 @@ func TestRedisErrorStatesAreReported(t *testing.T) {
 	defer client.CloseIdleConnections()
 	later := strings.Replace(rig.Notification("later", "ada", "", "apns", "00"), `"title"`, `"not_before":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`","title"`, 1)
 	s.Send(t, rig.Done, later)
-	// logged returns the warnings and errors after the mark, except those about failed requests
+	// logged returns the warnings and errors after the mark, but no failed requests
 	logged := func(mark int) (lines []string) {
 		for line := range strings.Lines(p.Stderr.String()[mark:]) {
 			var entry struct{ Level, Msg string }

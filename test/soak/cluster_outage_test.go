@@ -223,8 +223,7 @@ func (h *handing) try(t *testing.T, n *push.Notification, to handed) bool {
 	return err == nil
 }
 
-// accepts reports whether the failing master has accepted a notification whose enqueue began after
-// that time.
+// accepts reports whether an enqueue to the failing master that began after since has succeeded.
 func (h *handing) accepts(since time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

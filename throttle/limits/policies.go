@@ -151,8 +151,8 @@ func (p *EffectivePolicy) UnmarshalJSON(text []byte) (err error) {
 // general one. For an empty app or user, overrides of single apps or users do not count.
 func (l *Policies) InForce(at Level) EffectivePolicy { return l.InForceIf(at, nil) }
 
-// InForceIf is InForce as if the supposed overrides replaced those of their levels; a nil override
-// removes its level's. The zero level stands for limits.default.
+// InForceIf is InForce as if each of the supposed overrides replaced its level's override; a nil
+// override removes it. The zero level stands for limits.default.
 func (l *Policies) InForceIf(at Level, supposed map[Level]*Override) EffectivePolicy {
 	var overrides map[Level]*Override
 	if p := l.user(at.User); p != nil {

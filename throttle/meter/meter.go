@@ -30,8 +30,8 @@ type Ask struct {
 type Answer struct {
 	Units int // 0, or from Least to Most
 	// Left is the time until the last of the units is covered, if they were taken in advance. If
-	// Units is 0, Left is the time until Least units (at least one) are available if nobody else
-	// takes any; with a ramp it is an upper bound.
+	// Units is 0, Left is the time until Least units (at least one) are available, unless another
+	// caller takes them first; with a ramp it is an upper bound.
 	Left time.Duration
 	Rule string // the rate that denies, in its text form
 }

@@ -135,7 +135,7 @@ func (ps *Pools) Of(key string, spec func() Spec) *Pool {
 // pool with too few units. It lowers a need that is larger than its pool can ever hold.
 //
 // Take waits for one pool at a time. With the units of the first pool it has a higher rank in the
-// second. It returns the first pool's units if they expire before those of the second come.
+// second. It returns the first pool's units if they expire before the second pool has units.
 func (ps *Pools) Take(ctx context.Context, needs []Need, rank Rank, most time.Duration) (until time.Time, lacking *Pool) {
 	for end := time.Now().Add(most); ; {
 		until, lacking, w := ps.enter(needs, rank, end)

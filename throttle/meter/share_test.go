@@ -79,7 +79,7 @@ func TestShareScriptEqualsModel(t *testing.T) {
 	})
 }
 
-// Parts are equal, except that a holder who wants less leaves the rest to the others.
+// Parts are equal, but a holder that wants less leaves the rest to the others.
 func TestSharesAreFair(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

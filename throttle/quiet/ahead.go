@@ -24,8 +24,8 @@ const MaxSpread = 2 * time.Hour
 // time, a day for a window that ends on the next day, and two for the difference of zones.
 const reach = (7 + 1 + 2) * 24 * time.Hour
 
-// Ahead returns the user's quiet intervals by the zone's clock, in Unix s: those that end after the
-// start of at's UTC day and begin within ten days of that start. The result depends only on the
+// Ahead returns the user's quiet intervals by the zone's clock, in Unix s, if they end after the start
+// of at's UTC day and begin within ten days of that start. The result depends only on the
 // day, so that all callers on a day agree. The hours must not be modified after the call.
 func (h Hours) Ahead(in *time.Location, n Night, app, user string, at int64) []Interval {
 	begin := dayOf(at)

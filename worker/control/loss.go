@@ -18,8 +18,8 @@ import (
 // A Loss counts data that Redis lost: Redis came back empty, from an old snapshot, or as a replica that
 // lagged. The loss is recorded until an operator confirms it.
 type Loss struct {
-	// At is when workers noticed its latest part, on Redis's clock. It names what is recorded: each
-	// change has another.
+	// At is when a worker noticed its latest part, on Redis's clock. It identifies the record: each
+	// change gets a new one.
 	At            time.Time `json:"at,omitzero"`
 	Notifications int64     `json:"notifications"`
 	Pauses        int64     `json:"pauses"`
@@ -33,7 +33,7 @@ var (
 	ErrMoreLost = errors.New("other data was lost since: nothing was confirmed")
 )
 
-// losses are those that this process has noticed and Redis has not recorded yet.
+// losses are this process's losses that Redis has not recorded yet.
 type losses struct {
 	self string // identifies this process, as several processes notice the same loss
 

@@ -1,6 +1,6 @@
 -- Loss records the data that Redis has lost, until an operator confirms it.
 --
---   at                           when a worker noticed the latest part (ms); it names what is recorded
+--   at                           time of the latest part's note (ms), the record's identity
 --   notifications:PROCESS, pauses:PROCESS, overrides:PROCESS
 --                                the counts by each process: all notice the same loss, so the highest is right
 --

@@ -177,7 +177,7 @@ func TestJudgingNeedsUnbrokenHeartbeats(t *testing.T) {
 	}
 }
 
-// One worker leads at a time: the live one whose term's ID is first in the order of text.
+// One worker leads at a time: the live worker with the lowest term ID, compared as text.
 func TestLiveWorkerWithLowestTermIDLeads(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

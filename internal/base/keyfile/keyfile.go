@@ -132,8 +132,8 @@ func Owns(key crypto.Signer, certificate *x509.Certificate) bool {
 	return ok && public.Equal(certificate.PublicKey)
 }
 
-// Chain returns the private key's certificate and then those of its issuers that certificates has,
-// in order. It returns nil if no certificate belongs to the key.
+// Chain returns the private key's certificate and then its issuers' certificates, in order, as far as
+// certificates has them. It returns nil if no certificate belongs to the key.
 func Chain(key crypto.Signer, certificates []*x509.Certificate) []*x509.Certificate {
 	at := slices.IndexFunc(certificates, func(c *x509.Certificate) bool { return Owns(key, c) })
 	if at < 0 {

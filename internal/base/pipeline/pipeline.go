@@ -67,7 +67,8 @@ const (
 	// of the waiting groups is more, it takes a third. Fewer keep several lanes busy, more save
 	// system calls.
 	batchPrepared = 16
-	// maxPrepared bounds a pipeline's groups with Prepare, because only Prepare tells their size.
+	// maxPrepared bounds the groups with Prepare in a pipeline: their size is unknown until Prepare has
+	// run.
 	maxPrepared = 64
 	// yields is how often a lane yields before it sends: a caller that has just got an answer is
 	// about to send its next command.

@@ -10,7 +10,7 @@ import (
 
 // Duplicates finds names that an object of a valid JSON text has twice, because readers differ on
 // which of the two counts. Inside the openMembers, names belong to an app or a platform and are
-// case-sensitive. All other names are pushpace's own, whose case encoding/json ignores.
+// case-sensitive. All other names are pushpace's own, and encoding/json ignores their case.
 func Duplicates(data []byte, openMembers ...string) fielderrors.Faults {
 	var path [8][]byte // enough for most texts, on the stack
 	var names [linearLimit][]byte

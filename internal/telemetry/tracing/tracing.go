@@ -23,8 +23,8 @@ type Options struct {
 	// variables add headers, certificates and attributes: OTEL_EXPORTER_OTLP_HEADERS,
 	// OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_RESOURCE_ATTRIBUTES.
 	Endpoint string
-	// Ratio is the share, 0 to 1, of recorded traces among those that begin in this process. A
-	// trace that began in another process is recorded if that process records it.
+	// Ratio is the share of the traces from this process that are recorded, 0 to 1. A trace that began
+	// in another process is recorded if that process records it.
 	Ratio float64
 	// Version is the program's version.
 	Version string
