@@ -62,11 +62,12 @@ func (s *finisher) requeue(ctx context.Context, d *delivery, to requeue) queue.R
 		_, _ = s.slots.free(ctx, d, d.used())
 	}
 	if to.skipped.isSet() {
-		to.Return, to.park = d.requeueSkipped(to.skipped, time.Now())
+		to.Return, to.park = d.requeueSkipped(to.skipped)
 		if to.After == store.MinParkTime {
 			to.After = store.DrawParkTime()
 		}
 	}
+	to.After = d.orExpired(to.After, time.Now())
 	to.First = d.first
 	to.Failed = to.Failed || d.hasAttempt && !d.counted
 	result := queue.Postponed{PutOff: store.PutOff{Return: to.Return, Park: to.park}}
@@ -93,7 +94,7 @@ func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *stor
 
 // requeueSkipped returns how a job with skipped targets returns to the queue. The job is due when one of
 // its park names has room, or at the earliest time that a target waits for.
-func (d *delivery) requeueSkipped(deciding skip, now time.Time) (to store.Return, park string) {
+func (d *delivery) requeueSkipped(deciding skip) (to store.Return, park string) {
 	to = deciding.storeReturn()
 	to.After = store.MinParkTime
 	var names []string
@@ -105,7 +106,6 @@ func (d *delivery) requeueSkipped(deciding skip, now time.Time) (to store.Return
 			to.After = min(to.After, s.left)
 		}
 	}
-	to.After = d.orExpired(to.After, now)
 	return to, store.ParkName(names)
 }
 

@@ -158,6 +158,12 @@ func (d *delivery) release() {
 	d.permits = nil
 }
 
+// releaseOne gives back the delivery's permit of the bulkhead.
+func (d *delivery) releaseOne(b *route.Bulkhead) {
+	route.Release([]*route.Bulkhead{b})
+	d.permits = slices.DeleteFunc(slices.Clone(d.permits), func(other *route.Bulkhead) bool { return other == b })
+}
+
 // due returns the earliest time at which the notification may be sent.
 func (d *delivery) due() time.Time {
 	if d.NotBefore.After(d.accepted) {
@@ -170,12 +176,17 @@ func (d *delivery) expired(now time.Time) bool {
 	return !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
 }
 
-// orExpired returns the wait, shortened to the delivery's expiry.
+// orExpired returns the wait, shortened to the delivery's expiry. Once it has expired, what keeps it from
+// its end is tried again after a short while.
 func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
-	if !d.ExpiresAt.IsZero() {
-		wait = min(wait, max(0, d.ExpiresAt.Sub(now)))
+	if d.ExpiresAt.IsZero() {
+		return wait
 	}
-	return wait
+	left := d.ExpiresAt.Sub(now)
+	if left <= 0 {
+		left = store.RetryDelay
+	}
+	return min(wait, left)
 }
 
 // waited returns how long the job has been on the queue: since it was first due, or since it last

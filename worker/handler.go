@@ -54,8 +54,8 @@ func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	if d.term.Lost(ctx) {
 		return queue.Lost{}
 	}
-	// A sent delivery holds its permits until its outcome is recorded: a Redis that refuses
-	// writes thus stops the sending.
+	// A sent delivery holds a permit until its outcome is recorded: a Redis that refuses writes thus
+	// stops the sending.
 	defer func() { h.units.giveBack(ctx, d); d.arrive(); route.Release(d.permits) }()
 	return h.finisher.apply(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 }

@@ -43,7 +43,7 @@ func TestReasonDecidesReturn(t *testing.T) {
 		"origin backoff":   {skip{reason: originBackoff, cause: "down", left: time.Second}, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}, ""},
 	} {
 		d := &delivery{Notification: new(push.Notification), routes: []*route.Route{r}, outcomes: []outcome{{skip: c.skip}}}
-		if got, park := d.requeueSkipped(c.skip, time.Now()); got != c.want || park != c.parks {
+		if got, park := d.requeueSkipped(c.skip); got != c.want || park != c.parks {
 			t.Errorf("%s: %+v by %q, want %+v by %q", name, got, park, c.want, c.parks)
 		}
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/store"
@@ -29,13 +32,23 @@ type sender struct {
 // near a slot is for which a visit waits: see admission.admit.
 const departureTimeout = 25 * time.Millisecond
 
-// send makes one attempt for every target that is due.
+// send makes one attempt for every target that is due. A route gets its permit back when its pushes are
+// answered, so that a slow provider holds no permits of others. The last one keeps its permit until the
+// outcome is recorded, and a route without a connection until it is admitted again.
 func (s *sender) send(ctx context.Context, d *delivery) {
 	if s.Device != nil {
-		d.each(func(i int) { s.units.count(ctx, d, i) })
+		d.each(func(i int) { s.units.count(ctx, d, i) }, nil)
 	}
 	departure := d.departure()
-	d.each(func(i int) { s.sendTo(ctx, d, i, departure) })
+	var mu sync.Mutex
+	d.each(func(i int) { s.sendTo(ctx, d, i, departure) }, func(r *route.Route, targets []int) {
+		mu.Lock()
+		defer mu.Unlock()
+		again := slices.ContainsFunc(targets, func(i int) bool { return d.outcomes[i].skip.reason == notConnected })
+		if len(d.permits) > 1 && !again {
+			d.releaseOne(r.Bulkhead)
+		}
+	})
 }
 
 // departure bounds when the pushes of d may start. No push starts once another worker may own the
@@ -61,31 +74,36 @@ func targetsAtOnce(r *route.Route) int {
 	return 8
 }
 
-// each calls do for every due target, concurrently within targetsAtOnce.
-func (d *delivery) each(do func(i int)) {
+// each calls do for every due target, concurrently within targetsAtOnce, and ended for every route whose
+// targets are done. ended may be nil.
+func (d *delivery) each(do func(i int), ended func(r *route.Route, targets []int)) {
 	if len(d.Targets) == 1 {
 		if d.outcomes[0].due() {
 			do(0)
 		}
 		return
 	}
-	var wg sync.WaitGroup
-	places := map[*route.Route]chan struct{}{}
+	due := map[*route.Route][]int{}
 	for i, r := range d.routes {
-		if !d.outcomes[i].due() {
-			continue
+		if d.outcomes[i].due() {
+			due[r] = append(due[r], i)
 		}
-		if places[r] == nil {
-			places[r] = make(chan struct{}, targetsAtOnce(r))
-		}
-		at := places[r]
-		wg.Go(func() {
-			at <- struct{}{}
-			defer func() { <-at }()
-			do(i)
+	}
+	var routes sync.WaitGroup
+	for r, targets := range due {
+		routes.Go(func() {
+			var pushes errgroup.Group
+			pushes.SetLimit(targetsAtOnce(r))
+			for _, i := range targets {
+				pushes.Go(func() error { do(i); return nil })
+			}
+			_ = pushes.Wait()
+			if ended != nil {
+				ended(r, targets)
+			}
 		})
 	}
-	wg.Wait()
+	routes.Wait()
 }
 
 // sendTo makes one attempt, or skips the target if its route was closed or paused since the admission.

@@ -154,6 +154,19 @@ func TestExpiredNotificationIsNotSent(t *testing.T) {
 	}
 }
 
+// The provider asks for an hour, and the notification expires earlier.
+func TestNotificationExpiresBeforeNextAttempt(t *testing.T) {
+	r := newRig(t, oneRedis(t), unlimited)
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, RetryAfter: time.Hour})
+	r.start()
+	failed := to("failed", google)
+	failed.TTL = push.Duration(2 * time.Second)
+	r.enqueue(failed)
+	if state := r.ends("failed"); state != push.Expired {
+		t.Errorf("it ended %s", state)
+	}
+}
+
 // A malformed job becomes a dead letter with its reason. The jobs behind it are delivered.
 func TestMalformedJobBecomesDeadLetter(t *testing.T) {
 	valid, err := push.Encode(&push.Job{Notification: to("x"), AcceptedAt: time.Now()})
