@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -35,12 +36,13 @@ func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Clie
 	return cmd
 }
 
-// misuse turns field errors of a request into errors of the command's flags.
+// misuse turns field errors of a request into errors of the command's flags. A usage error already
+// names what is wrong, such as the line of a file.
 func misuse(cmd *cobra.Command, err error) error {
 	var p *apiclient.Problem
 	var unread throttle.Faults
 	switch {
-	case errors.As(err, new(*exitError)):
+	case errors.As(err, new(*exitError)), errors.As(err, new(*app.UsageError)):
 		return err
 	case errors.As(err, &unread):
 	case !errors.As(err, &p) || p.Status != http.StatusBadRequest:
