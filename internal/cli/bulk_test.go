@@ -74,7 +74,7 @@ func TestRetriedLinesAreAcceptedOnce(t *testing.T) {
 		}), func() error { return nil })
 		var in, out strings.Builder
 		for i := range lines {
-			in.WriteString(notification(fmt.Sprintf("n-%04d", i), fmt.Sprint(i%users), "chat", "apns", "00"))
+			fmt.Fprintf(&in, `{"id":"n-%04d","app":"demo","user":"%d","targets":[{"platform":"apns","token":"00"}],"title":"t"}`+"\n", i, i%users)
 		}
 		r := newReceipts(&out, true, -1)
 		if err := errors.Join(sendLines(t.Context(), api, strings.NewReader(in.String()), r), r.finish()); err != nil || r.failed > 0 {
@@ -89,9 +89,4 @@ func TestRetriedLinesAreAcceptedOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-func notification(id, user, category, platform, token string) string {
-	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":%q,"targets":[{"platform":%q,"token":%q}],"title":"t"}`+"\n",
-		id, user, category, platform, token)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -69,5 +70,24 @@ func TestStatusNamesCauseOfWait(t *testing.T) {
 	if err := printStatus(&out, s, "", now); err != nil || !strings.Contains(out.String(), "attempts  3, the first at 2026-11-21T13:29:00.000Z\n") ||
 		!strings.Contains(out.String(), "fcm …a1b2c3 delivered ok as projects/shop/messages/1\n") {
 		t.Errorf("%v:\n%s", err, &out)
+	}
+}
+
+// The status of a digested notification has the state of its carrier.
+func TestStatusOfDigestedShowsCarrier(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		state push.State
+		err   error
+	}{
+		"a-1, which was delivered":      {push.Delivered, nil},
+		"a-1, which waits":              {push.Waiting, nil},
+		"a-1, which expired":            {push.Expired, nil},
+		"a-1, whose record has expired": {"", push.ErrUnknownID},
+		"a-1: Redis is away":            {"", errors.New("Redis is away")},
+	} {
+		if got := digestedInto("a-1", &inspect.Status{Record: &store.Record{State: c.state}}, c.err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
