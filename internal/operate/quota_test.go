@@ -82,9 +82,7 @@ func TestReadingQuotasTakesNoUnits(t *testing.T) {
 	}
 	take("category/shop/news", configured[1].Spec().Promise(), 3)
 	ends := time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
-	if err := r.Overrides.Set(ctx, limits.Override{Level: limits.Level{Quota: "fcm/p"}, Policy: throttle.Policy{Rates: []throttle.Rate{rate(60_000, time.Minute)}}, Until: ends, By: "ann"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Overrides.Set(ctx, limits.Override{Level: limits.Level{Quota: "fcm/p"}, Policy: throttle.Policy{Rates: []throttle.Rate{rate(60_000, time.Minute)}}, Until: ends, By: "ann"}))
 	take("fcm/p", configured[0].At(rate(60_000, time.Minute)).Spec().Promise(), 150)
 	for range 2 { // reading takes no unit
 		got, err := r.Read(ctx, configured)

@@ -17,13 +17,10 @@ import (
 // all returns the entries before a cursor; most bounds their number.
 func (l *Log) all(test *testing.T, cursor string, most int) (list []Entry) {
 	test.Helper()
-	err := l.Before(test.Context(), cursor, func(e Entry) bool {
+	must(test, l.Before(test.Context(), cursor, func(e Entry) bool {
 		list = append(list, e)
 		return len(list) < most
-	})
-	if err != nil {
-		test.Fatal(err)
-	}
+	}))
 	return list
 }
 
@@ -36,18 +33,21 @@ func (l *Log) plant(test *testing.T, at time.Time, n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		test.Fatal(err)
-	}
+	must(test, err)
 }
 
 func (l *Log) length(test *testing.T) int64 {
 	test.Helper()
 	n, err := l.client.XLen(test.Context(), l.key).Result()
-	if err != nil {
-		test.Fatal(err)
-	}
+	must(test, err)
 	return n
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // An entry is read as it was written, the newest first, page by page.
@@ -66,9 +66,7 @@ func TestEntriesAreReadNewestFirst(t *testing.T) {
 		}
 		began := time.Now().Add(-time.Minute)
 		for _, e := range written {
-			if err := log.Add(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, log.Add(t.Context(), e))
 		}
 		whole := log.all(t, "", 10)
 		if len(whole) != len(written) {
@@ -107,16 +105,12 @@ func TestOldEntriesArePruned(t *testing.T) {
 		if got := log.all(t, "", 10); len(got) != 2 {
 			t.Errorf("one too old is shown: %+v", got)
 		}
-		if err := log.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, log.Add(t.Context(), Entry{By: "ada", Action: Resume}))
 		if n := log.length(t); n != 3 {
 			t.Errorf("%d are kept", n)
 		}
 		log.plant(t, time.Now().Add(time.Second), Kept+500)
-		if err := log.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, log.Add(t.Context(), Entry{By: "ada", Action: Resume}))
 		if n := log.length(t); n < Kept || n > Kept+200 {
 			t.Errorf("%d are kept", n)
 		}
@@ -133,31 +127,9 @@ func TestUnreadableEntryIsSkipped(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	log := New(client, redistest.Prefix())
 	for _, values := range [][]string{{"entry", "{"}, {"other", "{}"}, {"entry", `{"by":"ada","action":"another","count":1,"more":true}`}} {
-		if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: log.key, Values: values}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: log.key, Values: values}).Err())
 	}
 	if got := log.all(t, "", 10); len(got) != 1 || got[0].Action != "another" {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestEntryHasOneAppOrListOfApps(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		apps []string
-		app  string
-		many []string
-	}{
-		{nil, "", nil},
-		{[]string{""}, "", nil},
-		{[]string{"shop", "", "mail"}, "", nil},
-		{[]string{"shop", "shop"}, "shop", nil},
-		{[]string{"shop", "mail", "shop"}, "", []string{"mail", "shop"}},
-	} {
-		var e Entry
-		if e.In(c.apps); e.App != c.app || !slices.Equal(e.Apps, c.many) {
-			t.Errorf("%q: %+v", c.apps, e)
-		}
 	}
 }
