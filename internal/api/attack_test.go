@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestUnsentBodyTakesNoBudget(t *testing.T) {
 	r := newRig(t)
 	s := r.listen(patientReads)
 	for range 2 * bodyBudget / (4 << 20) {
-		stalled(t, s, "Content-Length: "+itoa(4<<20), "{")
+		stalled(t, s, "Content-Length: "+strconv.Itoa(4<<20), "{")
 	}
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 }
@@ -73,7 +74,7 @@ func TestBytesOfATokensBodiesAreBounded(t *testing.T) {
 	s := r.listen(patientReads)
 	part := strings.Repeat(" ", 4<<20-1)
 	for range bodyBudget / shares / (4 << 20) {
-		stalled(t, s, "Content-Length: "+itoa(4<<20), part)
+		stalled(t, s, "Content-Length: "+strconv.Itoa(4<<20), part)
 	}
 	own := r.api.bodies.of("shop")
 	eventually.Holds(t, "the bytes are bounded", func() bool { // waits until the bodies have arrived
@@ -111,8 +112,8 @@ func TestTooLargeBodyIsAnswered(t *testing.T) {
 	r := newRig(t)
 	s := r.listen(nil)
 	for name, body := range map[string]string{
-		"a batch":       "Content-Length: " + itoa(6<<20) + "\r\n\r\n" + strings.Repeat(" ", 6<<20),
-		"a large one":   "Content-Length: " + itoa(40<<20) + "\r\n\r\n" + strings.Repeat(" ", 40<<20),
+		"a batch":       "Content-Length: " + strconv.Itoa(6<<20) + "\r\n\r\n" + strings.Repeat(" ", 6<<20),
+		"a large one":   "Content-Length: " + strconv.Itoa(40<<20) + "\r\n\r\n" + strings.Repeat(" ", 40<<20),
 		"not announced": "Transfer-Encoding: chunked\r\n\r\n800000\r\n" + strings.Repeat(" ", 8<<20) + "\r\n0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestTooLargeBodyIsAnsweredOverHTTP2(t *testing.T) {
 	encoder := hpack.NewEncoder(&headers)
 	for _, field := range [][2]string{
 		{":method", "POST"}, {":scheme", "https"}, {":authority", "localhost"}, {":path", "/v1/notifications"},
-		{"authorization", "Bearer " + producerToken}, {"content-type", "application/json"}, {"content-length", itoa(2 * most)},
+		{"authorization", "Bearer " + producerToken}, {"content-type", "application/json"}, {"content-length", strconv.Itoa(2 * most)},
 	} {
 		must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}

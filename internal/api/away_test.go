@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -112,10 +111,5 @@ func (r *rig) taken(id string) {
 
 // try posts a notification and returns the status.
 func (r *rig) try(body string) int {
-	req := httptest.NewRequest("POST", "/v1/notifications", strings.NewReader(body))
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+producerToken)
-	recorder := httptest.NewRecorder()
-	r.api.ServeHTTP(recorder, req)
-	return recorder.Code
+	return r.serve(request(producerToken, "POST", "/v1/notifications", body)).Code
 }

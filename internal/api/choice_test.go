@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -43,10 +42,7 @@ func TestAmbiguousIDListsOwners(t *testing.T) {
 	answer := func(want int, token, method, path, body string) (text string) {
 		t.Helper()
 		eventually.Holds(t, fmt.Sprint(method, " ", path, " is answered by ", want), func() bool {
-			req, recorder := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
-			req.Header.Set("Authorization", "Bearer "+token)
-			req.Header.Set("Content-Type", "application/json")
-			r.api.ServeHTTP(recorder, req)
+			recorder := r.serve(request(token, method, path, body))
 			text = recorder.Body.String()
 			return recorder.Code == want
 		})

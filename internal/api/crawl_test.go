@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -101,14 +100,8 @@ func TestAnswersHideOtherApps(t *testing.T) {
 		for range 3 { // the API's own background calls may count among a request's commands
 			for i, name := range []string{"nobody", "secret"} {
 				fill := strings.NewReplacer("{x}", name, "%7Bx%7D", name)
-				req := httptest.NewRequest(method, fill.Replace(address), strings.NewReader(fill.Replace(body)))
-				req.Header.Set("Authorization", "Bearer own-token")
-				if body != "" {
-					req.Header.Set("Content-Type", "application/json")
-				}
-				recorder := httptest.NewRecorder()
 				asked.Take()
-				r.api.ServeHTTP(recorder, req)
+				recorder := r.serve(request("own-token", method, fill.Replace(address), fill.Replace(body)))
 				costs[i] = len(asked.Take())
 				answers[i] = strings.ReplaceAll(fmt.Sprint(recorder.Code, " ", recorder.Body), name, "{x}")
 				if tells := !strings.Contains(names, "{x}") && strings.Contains(answers[i], "{x}"); tells || recorder.Code >= http.StatusInternalServerError {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,8 +53,7 @@ func TestOverrideIsSetShownAndRemoved(t *testing.T) {
 		if level.Mute || level.Quota != "" {
 			continue
 		}
-		var l operate.Limits
-		if r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?"+query, "").into(t, &l); l.Override == nil || l.Override.Level != level || l.OfCategory == nil != (level.Category == "") {
+		if l := into[operate.Limits](r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?"+query, "")); l.Override == nil || l.Override.Level != level || l.OfCategory == nil != (level.Category == "") {
 			t.Errorf("%s: %+v", query, l)
 		}
 	}
@@ -64,15 +62,11 @@ func TestOverrideIsSetShownAndRemoved(t *testing.T) {
 		t.Errorf("%+v", configured)
 	}
 	for query, want := range map[string]int{"": len(levels), "?app=shop": 6, "?user=bob": 2, "?category=orders&app=shop": 3, "?user=eve": 0} {
-		var page operate.OverridePage
-		if r.do(http.StatusOK, viewerToken, "GET", overridesPath+query, "").into(t, &page); len(page.Overrides) != want || page.Next != "" {
+		if page := into[operate.OverridePage](r.do(http.StatusOK, viewerToken, "GET", overridesPath+query, "")); len(page.Overrides) != want || page.Next != "" {
 			t.Errorf("%q: %+v", query, page)
 		}
 	}
-	var its struct {
-		Quotas []operate.QuotaStatus `json:"quotas"`
-	}
-	r.do(http.StatusOK, viewerToken, "GET", "/v1/quotas", "").into(t, &its)
+	its := into[struct{ Quotas []operate.QuotaStatus }](r.do(http.StatusOK, viewerToken, "GET", "/v1/quotas", ""))
 	if q := its.Quotas[0]; q.Limit != "300/1m" || q.Source != limits.FromQuota || q.By != "ada" {
 		t.Errorf("%+v", q)
 	}
@@ -90,12 +84,11 @@ func TestOverrideIsSetShownAndRemoved(t *testing.T) {
 	for _, query := range []string{"", "?mute=true", "?user=ada&mute=yes"} {
 		r.do(http.StatusBadRequest, operatorToken, "DELETE", overridesPath+query, "")
 	}
-	var set operate.Setting
 	r.do(http.StatusOK, operatorToken, "PUT", overridesPath+"?user=ada", `{"min_gap":"1s","quiet_hours":["Mo-Fr 22:00-08:00"]}`)
 	if body := r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?user=ada", "").text; !strings.Contains(body, `"quiet_hours":["Mo-Fr 22:00-08:00"],"time_zone":"Europe/Berlin","quiet_hours_spread":"10m"`) {
 		t.Error(body)
 	}
-	r.do(http.StatusOK, operatorToken, "PUT", overridesPath+"?user=ada", `{"min_gap":"1m","quiet_hours":[]}`).into(t, &set)
+	set := into[operate.Setting](r.do(http.StatusOK, operatorToken, "PUT", overridesPath+"?user=ada", `{"min_gap":"1m","quiet_hours":[]}`))
 	if len(set.Warnings) != 1 || set.Warnings[0] != "quiet hours Mo-Fr 22:00-08:00 no longer hold: an override replaces the whole policy" {
 		t.Errorf("%+v", set)
 	}
@@ -144,8 +137,7 @@ func TestInvalidOverrideIsRefused(t *testing.T) {
 			t.Errorf("logged %q", lines)
 		}
 	}
-	var page operate.OverridePage
-	if r.do(http.StatusOK, viewerToken, "GET", overridesPath, "").into(t, &page); len(page.Overrides) != 0 {
+	if page := into[operate.OverridePage](r.do(http.StatusOK, viewerToken, "GET", overridesPath, "")); len(page.Overrides) != 0 {
 		t.Errorf("%+v", page)
 	}
 }
@@ -157,42 +149,11 @@ func TestImportSetsAllOverrides(t *testing.T) {
 	const body = `{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"bob","mute":true},{"app":"shop","category":"news","rates":["1/1m"],"until":"2126-01-01T00:00:00Z"}]}`
 	for i, query := range []string{"?dry_run=true", ""} {
 		r.do(http.StatusNoContent, operatorToken, "POST", overridesPath+"/import"+query, body)
-		var page operate.OverridePage
-		if r.do(http.StatusOK, viewerToken, "GET", overridesPath, "").into(t, &page); len(page.Overrides) != 3*i {
+		if page := into[operate.OverridePage](r.do(http.StatusOK, viewerToken, "GET", overridesPath, "")); len(page.Overrides) != 3*i {
 			t.Errorf("%+v", page)
 		}
 	}
 	if log := strings.Join(r.logged(), "\n"); strings.Count(log, `"msg":"limits are imported","by":"ada","remote":"192.0.2.1:1234","count":3`) != 1 {
 		t.Errorf("%v", log)
-	}
-}
-
-// A preview shows the effect of an override and changes nothing.
-func TestPreviewOfOverrideChangesNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, demo, withQuota)
-	r.options.Limits.SetBase(throttle.Policy{MinGap: time.Hour}, map[string]throttle.Policy{"security": {Exempt: true}})
-	limiter := r.options.Preview.Lines.(throttle.Limiter)
-	for i := range 4 {
-		_, err := limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("n", i), Scopes: r.options.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
-		must(t, err)
-	}
-	ask := func(query, body string) (told operate.Preview) {
-		t.Helper()
-		r.do(http.StatusOK, viewerToken, "POST", overridesPath+"/preview"+query, body).into(t, &told)
-		return told
-	}
-	if p := ask("?app=shop&user=ada", `{"min_gap":"1m","until":"2126-01-01T00:00:00Z"}`); len(p.Moves) != 3 || p.Sooner != 3 || p.Moves[2].ID != "n3" || p.After.Until.IsZero() || p.Before.Source != limits.FromConfiguration {
-		t.Errorf("%+v", p)
-	}
-	if p := ask("?category=security", `{"min_gap":"1s"}`); len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "was exempt") {
-		t.Errorf("%+v", p)
-	}
-	if p := ask("?quota=eu+west", `{"rates":["300/1m"]}`); p.Quota != "quota/eu%20west" || p.After.Source != limits.FromQuota {
-		t.Errorf("%+v", p)
-	}
-	r.do(http.StatusNotFound, viewerToken, "POST", overridesPath+"/preview?user=ada&remove=true", `{}`)
-	if log, err := r.options.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
-		t.Errorf("it has left %v, %v", log, err)
 	}
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,12 +10,10 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/shard"
-	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A notification is accepted once, whatever characters its ID has. An ID that a different
@@ -39,8 +36,7 @@ func TestRepeatedNotificationIsAcceptedOnce(t *testing.T) {
 			http.StatusAccepted, "full", false},
 	} {
 		answer := r.do(c.want, producerToken, "POST", "/v1/notifications", c.body)
-		var got accepted
-		if answer.into(t, &got); got.ID != c.id || got.Known != c.known {
+		if got := into[accepted](answer); got.ID != c.id || got.Known != c.known {
 			t.Errorf("%s: %s", c.body, answer.text)
 		}
 	}
@@ -48,8 +44,7 @@ func TestRepeatedNotificationIsAcceptedOnce(t *testing.T) {
 		t.Errorf("an ID of another user: %+v", p)
 	}
 	r.log.lines()
-	var generated accepted
-	if r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", notification("", "ada")).into(t, &generated); len(generated.ID) != 36 {
+	if generated := into[accepted](r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", notification("", "ada"))); len(generated.ID) != 36 {
 		t.Errorf("the ID %q was generated", generated.ID)
 	}
 	if counts := r.counts(); counts.Accepted != 4 || counts.Waiting() != 4 {
@@ -85,7 +80,7 @@ func TestBatchHasAResultPerNotification(t *testing.T) {
 		if c.want >= 400 {
 			got.Results = answer.problem(t).Results
 		} else {
-			answer.into(t, &got)
+			got = into[batch](answer)
 		}
 		statuses, pointers := "", []string(nil)
 		for _, one := range got.Results {
@@ -103,40 +98,12 @@ func TestBatchHasAResultPerNotification(t *testing.T) {
 	}
 }
 
-// A producer is warned of an unconfigured category, if limits.unknown_category is warn.
-func TestUnconfiguredCategoryCausesWarning(t *testing.T) {
-	t.Parallel()
-	in := func(category, id string) string {
-		return strings.Replace(notification(id, "ada"), `"orders"`, `"`+category+`"`, 1)
-	}
-	const odd = `"warnings":["category secruity is not configured; did you mean security?"]`
-	r := newRig(t, func(o *rigOptions) { o.Limits.SetUnknown(limits.WarnUnknown) })
-	for _, status := range []int{http.StatusAccepted, http.StatusOK} {
-		for category, want := range map[string]int{"secruity": 1, "security": 0, "": 0} {
-			if text := r.do(status, producerToken, "POST", "/v1/notifications", in(category, "alone-"+category)).text; strings.Count(text, odd) != want {
-				t.Errorf("%d %q: %s", status, category, text)
-			}
-		}
-		if text := r.do(status, producerToken, "POST", "/v1/notifications:batch", "["+in("security", "b-0")+","+in("secruity", "b-2")+"]").text; strings.Count(text, odd) != 1 {
-			t.Errorf("%d: %s", status, text)
-		}
-	}
-	r.options.Limits.SetUnknown(limits.AllowUnknown)
-	if text := r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", in("secruity", "allowed")).text; strings.Contains(text, "warnings") {
-		t.Error(text)
-	}
-	r.options.Limits.SetUnknown(limits.RefuseUnknown)
-	r.do(http.StatusBadRequest, producerToken, "POST", "/v1/notifications", in("secruity", "refused"))
-}
-
 // The header Idempotency-Key is the ID of a notification that has none, quoted or bare.
 func TestIdempotencyKeyBecomesID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	post := func(want int, path, body string, keys ...string) *exchange {
-		req := httptest.NewRequest("POST", path, strings.NewReader(body))
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+producerToken)
+		req := request(producerToken, "POST", path, body)
 		req.Header[idempotencyHeader] = keys
 		return r.send(want, req, body)
 	}
@@ -154,7 +121,7 @@ func TestIdempotencyKeyBecomesID(t *testing.T) {
 		answer := post(c.want, path, c.body, c.key)
 		var got accepted
 		if c.want < 400 {
-			answer.into(t, &got)
+			got = into[accepted](answer)
 		}
 		if got.ID != c.id || got.Known != (c.want == http.StatusOK) {
 			t.Errorf("%s: %s", c.key, answer.text)
@@ -238,15 +205,14 @@ func TestCarrierIsCancelledOnlyWithDigest(t *testing.T) {
 	if status.State != push.Cancelled || status.Carried != 2 {
 		t.Errorf("%+v", status)
 	}
-	var page struct{ Actions []auditlog.Entry }
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions", "").into(t, &page); len(page.Actions) != 1 || page.Actions[0].Count != 3 {
-		t.Errorf("3 have ended: %+v", page)
+	if all := r.actions(""); len(all) != 1 || all[0].Count != 3 {
+		t.Errorf("3 have ended: %+v", all)
 	}
 	join("four")
 	join("five")
 	r.do(http.StatusOK, operatorToken, "POST", "/v1/cancellations", `{"ids":["four"]}`)
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions", "").into(t, &page); len(page.Actions) != 2 || page.Actions[0].Count != 2 {
-		t.Errorf("2 more have ended: %+v", page)
+	if all := r.actions(""); len(all) != 2 || all[0].Count != 2 {
+		t.Errorf("2 more have ended: %+v", all)
 	}
 }
 

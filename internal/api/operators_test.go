@@ -42,12 +42,10 @@ func TestPauseIsBegunShownAndEnded(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("held", "ada"))
-	var status inspect.Status
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/held", "").into(t, &status); len(status.Paused) != 1 || status.Paused[0].By != "ada" {
+	if status := into[inspect.Status](r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/held", "")); len(status.Paused) != 1 || status.Paused[0].By != "ada" {
 		t.Errorf("%+v", status)
 	}
-	var ended struct{ Ended []pause.Pause }
-	if r.do(http.StatusOK, operatorToken, "DELETE", path, "").into(t, &ended); len(ended.Ended) != 1 || ended.Ended[0] != got[1] {
+	if ended := into[struct{ Ended []pause.Pause }](r.do(http.StatusOK, operatorToken, "DELETE", path, "")); len(ended.Ended) != 1 || ended.Ended[0] != got[1] {
 		t.Errorf("%+v", ended)
 	}
 	r.do(http.StatusNotFound, operatorToken, "DELETE", path, "")
@@ -55,13 +53,13 @@ func TestPauseIsBegunShownAndEnded(t *testing.T) {
 	if got := list(); got == nil || len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
-	var page struct{ Actions []auditlog.Entry }
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions?limit=3", "").into(t, &page); len(page.Actions) != 3 {
-		t.Fatalf("%+v", page)
+	newest := r.actions("?limit=3")
+	if len(newest) != 3 {
+		t.Fatalf("%+v", newest)
 	}
-	r.do(http.StatusOK, viewerToken, "GET", "/v1/actions?before="+page.Actions[2].Cursor, "").into(t, &page)
-	if e := page.Actions[0]; len(page.Actions) != 1 || e.Action != auditlog.Pause || e.By != "ada" || e.App != "demo" || e.Platform != "apns" || e.Reason != "a new certificate" || e.Until.Year() != 2126 {
-		t.Errorf("%+v", page)
+	first := r.actions("?before=" + newest[2].Cursor)
+	if e := first[0]; len(first) != 1 || e.Action != auditlog.Pause || e.By != "ada" || e.App != "demo" || e.Platform != "apns" || e.Reason != "a new certificate" || e.Until.Year() != 2126 {
+		t.Errorf("%+v", first)
 	}
 }
 
@@ -102,18 +100,13 @@ func TestDeadLetterIsShownRequeuedAndPurged(t *testing.T) {
 	path := "/v1/dead-letters/" + url.PathEscape(id)
 	r.do(http.StatusNotFound, viewerToken, "GET", path, "")
 	r.bury(id)
-	var shown struct {
-		store.Letter
-		Notification *push.Notification `json:"notification"`
-	}
-	r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &shown)
+	shown := into[operate.DeadLetter](r.do(http.StatusOK, viewerToken, "GET", path, ""))
 	if shown.Letter.ID != id || shown.Notification == nil || shown.Notification.User != "ada" || len(shown.Job) == 0 {
 		t.Errorf("%+v", shown)
 	}
 	r.do(http.StatusAccepted, operatorToken, "POST", path+"/requeue", "")
 	r.do(http.StatusNotFound, operatorToken, "POST", path+"/requeue", "")
-	var status inspect.Status
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/"+url.PathEscape(id), "").into(t, &status); status.State != push.Waiting {
+	if status := into[inspect.Status](r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/"+url.PathEscape(id), "")); status.State != push.Waiting {
 		t.Errorf("%+v", status)
 	}
 	for i := range all + 1 {
@@ -133,8 +126,7 @@ func TestDeadLetterIsShownRequeuedAndPurged(t *testing.T) {
 		t.Errorf("%d letters on %d pages", len(seen), pages)
 	}
 	for query, want := range map[string]int{"app=demo&category=orders&reason=payload&since=1d": all, "app=gone": 0, "category=chat": 0, "reason=auth": 0, "since=1ns": 0} {
-		var p operate.LetterPage
-		if r.do(http.StatusOK, viewerToken, "GET", "/v1/dead-letters?limit=1000&"+query, "").into(t, &p); len(p.Letters) != want {
+		if p := into[operate.LetterPage](r.do(http.StatusOK, viewerToken, "GET", "/v1/dead-letters?limit=1000&"+query, "")); len(p.Letters) != want {
 			t.Errorf("%s: %d letters, want %d", query, len(p.Letters), want)
 		}
 	}
@@ -171,8 +163,7 @@ func TestLossIsShownUntilConfirmed(t *testing.T) {
 	must(t, r.client.HSet(t.Context(), "pushpace:losses", "at", at.UnixMilli(), "pauses:a", 1, "pauses:b", 2, "notifications:a", 7).Err())
 	lost := func() (l *control.Loss) {
 		eventually.Holds(t, "the loss is read", func() bool {
-			var o operate.Overview
-			r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
+			o := into[operate.Overview](r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", ""))
 			l = o.Lost
 			return o.NotRead(operate.PartLost) == ""
 		})
@@ -194,9 +185,8 @@ func TestLossIsShownUntilConfirmed(t *testing.T) {
 	if l := lost(); l != nil {
 		t.Errorf("after it is confirmed: %+v", l)
 	}
-	var page struct{ Actions []auditlog.Entry }
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions?limit=3", "").into(t, &page); len(page.Actions) != 1 || page.Actions[0].Action != auditlog.ConfirmLoss {
-		t.Errorf("%+v", page)
+	if all := r.actions("?limit=3"); len(all) != 1 || all[0].Action != auditlog.ConfirmLoss {
+		t.Errorf("%+v", all)
 	}
 }
 
@@ -210,16 +200,14 @@ func TestOverview(t *testing.T) {
 	must(t, control.AddMinutes(t.Context(), r.client, "", []control.Minute{{At: now.Add(-2 * time.Hour), Sent: 7}, {At: now, Sent: 3}}))
 	var o operate.Overview
 	eventually.Holds(t, "all parts are read", func() bool { // a slow machine reads some parts too late
-		o = operate.Overview{}
-		r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
+		o = into[operate.Overview](r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", ""))
 		return len(o.Unread) == 0
 	})
 	if o.Waiting != 1 || len(o.Waits) != 1 || o.Waits[0].For != inspect.ForWorker || o.Letters.Reasons["payload"] != 1 || len(o.Redis) != 1 || o.Redis[0].Version == "" {
 		t.Errorf("%+v", o)
 	}
-	r.do(http.StatusOK, viewerToken, "GET", "/v1/workers", "").into(t, new(struct{ Workers []control.Snapshot }))
-	var got operate.Throughput
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/throughput?range=24h", "").into(t, &got); len(got.Buckets) != 96 {
+	into[struct{ Workers []control.Snapshot }](r.do(http.StatusOK, viewerToken, "GET", "/v1/workers", ""))
+	if got := into[operate.Throughput](r.do(http.StatusOK, viewerToken, "GET", "/v1/throughput?range=24h", "")); len(got.Buckets) != 96 {
 		t.Errorf("%+v", got)
 	}
 	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/throughput?range=7d", "")
@@ -242,8 +230,7 @@ func TestBulkRequestHasAnOutcomePerID(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification("code", "ada"), "orders", "security", 1))
 	// mutable leaves out critical and exempt notifications
 	for query, want := range map[string]int{"user=ada": 3, "user=ada&mutable=true": 1, "mutable=true&category=security": 0, "category=orders": 2, "app=shop": 0} {
-		var page inspect.Page
-		if r.do(http.StatusOK, viewerToken, "GET", "/v1/waiting?"+query, "").into(t, &page); len(page.Waiting) != want {
+		if page := into[inspect.Page](r.do(http.StatusOK, viewerToken, "GET", "/v1/waiting?"+query, "")); len(page.Waiting) != want {
 			t.Errorf("%s: %+v", query, page.Waiting)
 		}
 	}
@@ -294,8 +281,7 @@ func TestTimelineShowsAdmissionsAndSlots(t *testing.T) {
 	const path = "/v1/users/%C3%B6%2Fd%20a/timeline"
 	var got inspect.Timeline
 	eventually.Holds(t, "the admission has come", func() bool { // its instant may be slightly ahead of Redis's clock
-		got = inspect.Timeline{}
-		r.do(http.StatusOK, viewerToken, "GET", path+"?app=demo&category=news&category=security", "").into(t, &got)
+		got = into[inspect.Timeline](r.do(http.StatusOK, viewerToken, "GET", path+"?app=demo&category=news&category=security", ""))
 		return len(got.Bookings) < 3
 	})
 	if got.App != "demo" || got.User != "ö/d a" || len(got.Scopes) != 3 || !got.Scopes[1].Muted || !got.Scopes[2].Exempt || len(got.Bookings) != 2 || got.Bookings[0].ID != "two" || got.Bookings[0].Rule != "gap" {

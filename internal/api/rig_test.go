@@ -19,6 +19,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
@@ -146,10 +147,8 @@ type exchange struct {
 	t    *testing.T
 }
 
-// do makes the request, with application/json if there is a body, and expects the
-// status want.
-func (r *rig) do(want int, token, method, path, body string) *exchange {
-	r.t.Helper()
+// request returns a request, with application/json if there is a body.
+func request(token, method, path, body string) *http.Request {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -157,13 +156,25 @@ func (r *rig) do(want int, token, method, path, body string) *exchange {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return r.send(want, req, body)
+	return req
+}
+
+// serve answers the request. Unlike do, it does not check the answer against the document.
+func (r *rig) serve(req *http.Request) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	r.api.ServeHTTP(recorder, req)
+	return recorder
+}
+
+// do makes the request, and expects the status want.
+func (r *rig) do(want int, token, method, path, body string) *exchange {
+	r.t.Helper()
+	return r.send(want, request(token, method, path, body), body)
 }
 
 func (r *rig) send(want int, req *http.Request, body string) *exchange {
 	r.t.Helper()
-	recorder := httptest.NewRecorder()
-	r.api.ServeHTTP(recorder, req)
+	recorder := r.serve(req)
 	answer := &exchange{recorder.Result(), recorder.Body.String(), r.t}
 	if answer.StatusCode != want {
 		r.t.Fatalf("%s %s: %d, want %d: %s", req.Method, req.URL, answer.StatusCode, want, answer.text)
@@ -179,27 +190,20 @@ func (r *rig) send(want int, req *http.Request, body string) *exchange {
 }
 
 // into decodes the answer.
-func (e *exchange) into(t *testing.T, v any) {
-	t.Helper()
-	d := json.NewDecoder(strings.NewReader(e.text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		t.Fatalf("%v\n%s", err, e.text)
-	}
-}
-
-// into decodes the answer.
 func into[T any](e *exchange) (v T) {
 	e.t.Helper()
-	e.into(e.t, &v)
+	d := json.NewDecoder(strings.NewReader(e.text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		e.t.Fatalf("%v\n%s", err, e.text)
+	}
 	return v
 }
 
 // problem decodes the answer as a problem.
 func (e *exchange) problem(t *testing.T) *problem {
 	t.Helper()
-	p := new(problem)
-	e.into(t, p)
+	p := into[*problem](e)
 	if p.Status != e.StatusCode || p.Title != http.StatusText(p.Status) {
 		t.Errorf("%d: %s", e.StatusCode, e.text)
 	}
@@ -209,6 +213,12 @@ func (e *exchange) problem(t *testing.T) *problem {
 // notification returns a notification as JSON.
 func notification(id, user string) string {
 	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":"orders","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`, id, user)
+}
+
+// actions returns the audit log.
+func (r *rig) actions(query string) []auditlog.Entry {
+	r.t.Helper()
+	return into[struct{ Actions []auditlog.Entry }](r.do(http.StatusOK, viewerToken, "GET", "/v1/actions"+query, "")).Actions
 }
 
 func (r *rig) counts() store.Counts {

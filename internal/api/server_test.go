@@ -82,8 +82,6 @@ func TestHugeRequestIsRefused(t *testing.T) {
 	}
 }
 
-func itoa(n int) string { return big.NewInt(int64(n)).String() }
-
 // selfSigned writes a certificate for localhost and its key.
 func selfSigned(t *testing.T, files config.ServerTLS, serial int64) {
 	t.Helper()
