@@ -227,24 +227,34 @@ func TestOnlyTextfilePackageReadsTextFiles(t *testing.T) {
 		"internal/base/textfile/textfile.go":  "is the reader",
 		"internal/redisserver/redisserver.go": "reads the log of redis-server",
 		"internal/console/static.go":          "reads files of the binary",
+		"internal/base/golden/golden.go":      "reads files of tests",
 	}
 	read := regexp.MustCompile(`\b(?:ReadFile|LoadX509KeyPair|AuthKeyFromFile)\(`)
-	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go").Output()
-	if err != nil {
-		t.Skip(err) // no git repository
-	}
-	for _, file := range strings.Fields(string(out)) {
+	for file, text := range sources(t) {
 		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "bench/") || others[file] != "" {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // removed, and not committed yet
-		}
-		if found := read.Find(text); found != nil {
+		if found := read.FindString(text); found != "" {
 			t.Errorf("%s calls %s…): read text with internal/base/textfile", file, found)
 		}
 	}
+}
+
+// sources returns the texts of the Go and Lua files of the working copy, by path. The test is skipped
+// without a git repository.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.lua").Output()
+	if err != nil {
+		t.Skip(err)
+	}
+	texts := map[string]string{}
+	for _, path := range strings.Fields(string(out)) {
+		if text, err := os.ReadFile(path); err == nil { // other files are removed, and not committed yet
+			texts[path] = string(text)
+		}
+	}
+	return texts
 }
 
 // Only internal/store has names of asynq's keys, and internal/base/shard, which chooses the queues'
@@ -252,19 +262,11 @@ func TestOnlyTextfilePackageReadsTextFiles(t *testing.T) {
 func TestOnlyStoreNamesAsynqKeys(t *testing.T) {
 	t.Parallel()
 	key := regexp.MustCompile("[\"`'][^\"`'\n]*asynq" + ":")
-	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.lua").Output()
-	if err != nil {
-		t.Skip(err) // no git repository
-	}
-	for _, file := range strings.Fields(string(out)) {
+	for file, text := range sources(t) {
 		if strings.HasPrefix(file, moves+"/") || strings.HasPrefix(file, base+"/shard/") {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // removed, and not committed yet
-		}
-		if found := key.Find(text); found != nil {
+		if found := key.FindString(text); found != "" {
 			t.Errorf("%s names a key of asynq's: %s", file, found)
 		}
 	}
@@ -310,21 +312,18 @@ func TestMoveTableMatchesScripts(t *testing.T) {
 	for name := range named {
 		t.Errorf("the table names %s", name)
 	}
-	for _, dir := range []string{"push", "throttle", "worker", "internal", "cmd"} {
-		err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-			if err != nil || strings.HasPrefix(path, moves) || strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".lua") {
-				return err
-			}
-			code, err := os.ReadFile(path)
-			if moving.Match(code) || placed.Match(code) {
-				t.Errorf("%s moves jobs", path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
+	for path, code := range sources(t) {
+		if inProduct(path) && !strings.HasPrefix(path, moves) && (moving.MatchString(code) || placed.MatchString(code)) {
+			t.Errorf("%s moves jobs", path)
 		}
 	}
+}
+
+// inProduct reports whether a file belongs to the program: it is neither a test, nor a tool nor a
+// provider.
+func inProduct(path string) bool {
+	top, _, _ := strings.Cut(path, "/")
+	return slices.Contains([]string{"push", "throttle", "worker", "internal", "cmd"}, top) && !strings.HasSuffix(path, "_test.go")
 }
 
 var (

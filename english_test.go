@@ -4,8 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -46,25 +44,16 @@ func isUnclear(text string) bool {
 func TestPlainEnglish(t *testing.T) {
 	t.Parallel()
 	const mostComments, mostTexts = 6, 20
-	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "*.go", "*.lua").Output()
-	if err != nil {
-		t.Skip("not a working copy of git")
-	}
 	var comments, texts, unclearComments, unclearTexts int
-	for _, path := range strings.Fields(string(out)) {
+	for path, raw := range sources(t) {
 		if strings.Contains(path, "/testdata/") || path == "english_test.go" {
 			continue
 		}
-		raw, err := os.ReadFile(path)
-		if os.IsNotExist(err) {
-			continue
-		}
-		must(t, err)
 		mark := "//"
 		if filepath.Ext(path) == ".lua" {
 			mark = "--"
 		}
-		for line := range strings.Lines(string(raw)) {
+		for line := range strings.Lines(raw) {
 			comment, is := strings.CutPrefix(strings.TrimSpace(line), mark)
 			if !is || strings.HasPrefix(comment, "go:") || strings.HasPrefix(comment, "nolint") {
 				continue

@@ -2,12 +2,8 @@ package pushpace_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
@@ -86,15 +82,8 @@ func TestEachReasonIsListed(t *testing.T) {
 	types := []string{"Reason", "State", "MalformedReason", "Cause", "Trouble"}
 	seen := 0
 	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm/internal/wire", "providers/webpush", "worker/control", "internal/base/redisreply"} {
-		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		must(t, err)
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-			must(t, err)
-			ast.Inspect(parsed, func(n ast.Node) bool {
+		for path, file := range parsed(t, folder) {
+			ast.Inspect(file, func(n ast.Node) bool {
 				spec, ok := n.(*ast.ValueSpec)
 				if !ok || len(spec.Values) != 1 || !slices.Contains(types, nameOf(spec.Type)) {
 					return true
@@ -102,7 +91,7 @@ func TestEachReasonIsListed(t *testing.T) {
 				if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
 					word, _ := strconv.Unquote(literal.Value)
 					if seen++; !listed[word] {
-						t.Errorf("%s: %s is in no set", file, word)
+						t.Errorf("%s: %s is in no set", path, word)
 					}
 				}
 				return true

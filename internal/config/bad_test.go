@@ -2,14 +2,12 @@ package config
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the errors of testdata/bad anew")
+	"github.com/pushpace/pushpace/internal/base/golden"
+)
 
 // canary is the secret in the files of testdata/bad.
 const canary = "canary-4f1c"
@@ -40,15 +38,7 @@ func TestBadFiles(t *testing.T) {
 					t.Errorf("a fault does not name the file: %s", f.Error())
 				}
 			}
-			wantFile := strings.TrimSuffix(file, ".yaml") + ".want"
-			if *update {
-				must(t, os.WriteFile(wantFile, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(wantFile)
-			must(t, err)
-			if got != string(want) {
-				t.Errorf("got:\n%swant:\n%s", got, want)
-			}
+			golden.Match(t, strings.TrimSuffix(file, ".yaml")+".want", got)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/golden"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
@@ -53,11 +54,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 			t.Errorf("the page has no table of %s", top)
 		}
 	}
-	if *update {
-		must(t, os.WriteFile(referencePage, []byte(page), 0o644))
-	} else if page != string(text) {
-		t.Error("docs/configuration.md is not what the structs say: go test ./internal/config -run TestReferenceIsCurrent -update")
-	}
+	golden.Match(t, referencePage, page)
 }
 
 // docs writes tables of keys.

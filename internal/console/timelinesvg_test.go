@@ -3,9 +3,7 @@ package console
 import (
 	"bytes"
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/golden"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
@@ -21,8 +20,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
-
-var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 
 // A timelineUser asks an in-memory limiter with its own clock.
 type timelineUser struct {
@@ -122,13 +119,7 @@ func TestTimelinePictureMatchesRecordedSVG(t *testing.T) {
 			}
 			var b bytes.Buffer
 			must(t, pages["user"].ExecuteTemplate(&b, "picture", drawTimeline(timeline, span, func(id string) bool { return id == "order-3" })))
-			file := filepath.Join("testdata", "pictures", name+".svg")
-			if *update {
-				must(t, os.WriteFile(file, b.Bytes(), 0o600))
-			}
-			if want, err := os.ReadFile(file); err != nil || b.String() != string(want) {
-				t.Errorf("%v: got\n%s\nwant\n%s", err, &b, want)
-			}
+			golden.Match(t, filepath.Join("testdata", "pictures", name+".svg"), b.String())
 		})
 	}
 }

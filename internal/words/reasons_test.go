@@ -1,35 +1,19 @@
 package words
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/base/golden"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/reasons.md")
-
 // docs/reasons.md has exactly the words of the program.
 func TestReasonsPage(t *testing.T) {
 	t.Parallel()
-	const file = "../../docs/reasons.md"
-	page := reasonsPage()
-	if *update {
-		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if there, err := os.ReadFile(file); err != nil || string(there) != page {
-		t.Errorf("docs/reasons.md is not what go test ./internal/words -update writes (%v)", err)
-	}
-}
-
-func reasonsPage() string {
 	var b strings.Builder
 	b.WriteString("# States, causes and reasons\n\nThe commands, the API, the console, the log and the metrics use these words and no others. `internal/words/reasons.go` holds this page's text.\n")
 	for _, set := range ReasonSets {
@@ -45,7 +29,7 @@ func reasonsPage() string {
 			b.WriteString("\n" + set.Below + "\n")
 		}
 	}
-	return b.String()
+	golden.Match(t, "../../docs/reasons.md", b.String())
 }
 
 // A reason is explained without Markdown.

@@ -2,9 +2,7 @@ package metrics
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,12 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pushpace/pushpace/internal/base/golden"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
 )
-
-var update = flag.Bool("update", false, "write docs/metrics.md")
 
 // described matches a description's text. Only this text has its labels.
 var described = regexp.MustCompile(`fqName: "(pushpace_\w+)", help: "(.*?)", (?:unit: "", )?constLabels: \{\}, variableLabels: \{([\w,]*)\}`)
@@ -46,11 +43,5 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	}
 	slices.Sort(rows)
 	page := "# Metrics\n\nThis page is generated from the help texts of `GET /metrics`. [running.md](running.md#metrics) says where to scrape it.\n\n| Metric | Labels | Meaning |\n|---|---|---|\n" + strings.Join(rows, "")
-	const file = "../../../docs/metrics.md"
-	if *update {
-		must(t, os.WriteFile(file, []byte(page), 0o644))
-	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != page {
-		t.Errorf("docs/metrics.md is stale: go test ./internal/telemetry/metrics -update; %v", err)
-	}
+	golden.Match(t, "../../../docs/metrics.md", page)
 }

@@ -2,9 +2,7 @@ package timeline_test
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,14 +10,13 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/pushpace/pushpace/internal/base/golden"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
-
-var update = flag.Bool("update", false, "rewrite the tables in testdata")
 
 var now = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
@@ -183,18 +180,13 @@ var users = map[string]user{
 func printed(t *testing.T, tl *inspect.Timeline) string {
 	t.Helper()
 	var b strings.Builder
-	must(t, timeline.Print(&b, tl))
+	if err := timeline.Print(&b, tl); err != nil {
+		t.Fatal(err)
+	}
 	if i := strings.IndexFunc(b.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 || b.Len() == 0 {
 		t.Errorf("%q", b.String())
 	}
 	return b.String()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestPrint(t *testing.T) {
@@ -202,20 +194,8 @@ func TestPrint(t *testing.T) {
 	for name, u := range users {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, filepath.Join("testdata", name+".txt"), printed(t, u.timeline()))
+			golden.Match(t, filepath.Join("testdata", name+".txt"), printed(t, u.timeline()))
 		})
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		must(t, os.WriteFile(file, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(file)
-	must(t, err)
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
