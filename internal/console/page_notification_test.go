@@ -83,9 +83,8 @@ func TestConfirmationOfCarrierCountsMembers(t *testing.T) {
 		n.Digest = &push.Digest{Key: "k"}
 		r.enqueue(n)
 		joiner := &store.Joiner{App: n.App, User: n.User, Key: "k", Job: &store.Job{ID: id, Queue: push.Default.Queue()}, JSON: []byte("{}"), Most: 100}
-		if _, err := storetest.At(t, r.setting.Work.Records, "one").Digest(t.Context(), store.WaitInDigest, joiner); err != nil {
-			t.Fatal(err)
-		}
+		_, err := storetest.At(t, r.setting.Work.Records, "one").Digest(t.Context(), store.WaitInDigest, joiner)
+		must(t, err)
 	}
 	at := "/console/notifications/one"
 	contains(t, r.post(http.StatusOK, at, nil), "1 notification that waits is ended", "Its push is a digest of 1 other, which ends with it.", `name="expect" value="2"`)

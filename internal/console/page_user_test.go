@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -29,12 +30,11 @@ func (r *rig) acquire(app, user, id, category string) {
 // slightly ahead of that clock.
 func (r *rig) sent(app, user string, n int) {
 	r.t.Helper()
-	for r.t.Context().Err() == nil {
+	eventually.Holds(r.t, "the pushes are sent", func() bool {
 		t, err := r.setting.Work.Inspect.Timeline(r.t.Context(), app, user, nil)
-		if must(r.t, err); len(t.Scopes[0].Admissions) == n {
-			return
-		}
-	}
+		must(r.t, err)
+		return len(t.Scopes[0].Admissions) == n
+	})
 }
 
 // has expects the texts on the page in this order.
@@ -189,18 +189,13 @@ func (r *rig) stretch(app, user, category string, n int) {
 	}
 	now, err := r.client.Time(r.t.Context()).Result()
 	must(r.t, err)
-	for from := 0; from < n; from += 10_000 {
-		pipe := r.client.Pipeline()
-		var slots, sent []redis.Z
-		for i := from; i < min(n, from+10_000); i++ {
-			at := last[0].Score + float64(i+1)*1.003e6
-			slots = append(slots, redis.Z{Score: at, Member: fmt.Sprintf("%s  019f4b1c-7d2e-7a31-9c55-%012d", category, i)})
-			sent = append(sent, redis.Z{Score: float64(now.UnixMicro()) - float64(i+5)*1.003e6, Member: fmt.Sprintf("a-long-id-of-%012d", i)})
-		}
-		pipe.ZAdd(r.t.Context(), base+"sent", sent...)
-		pipe.ZAdd(r.t.Context(), base+"sent:"+category, sent...)
-		pipe.ZAdd(r.t.Context(), base+"slots", slots...)
-		_, err = pipe.Exec(r.t.Context())
-		must(r.t, err)
+	var slots, sent []redis.Z
+	for i := range n {
+		at := last[0].Score + float64(i+1)*1.003e6
+		slots = append(slots, redis.Z{Score: at, Member: fmt.Sprintf("%s  019f4b1c-7d2e-7a31-9c55-%012d", category, i)})
+		sent = append(sent, redis.Z{Score: float64(now.UnixMicro()) - float64(i+5)*1.003e6, Member: fmt.Sprintf("a-long-id-of-%012d", i)})
+	}
+	for key, entries := range map[string][]redis.Z{"sent": sent, "sent:" + category: sent, "slots": slots} {
+		must(r.t, r.client.ZAdd(r.t.Context(), base+key, entries...).Err())
 	}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -27,9 +28,9 @@ func TestWaitingPageCountsByCause(t *testing.T) {
 	n.NotBefore, n.CollapseKey = time.Now().Add(time.Hour), "k"
 	r.enqueue(n)
 	text := r.get(http.StatusOK, "/console/waiting")
-	contains(t, text, "7 wait.", "the general limit 1/1h", "the instant that its producer has set", "a worker, which takes it next",
+	contains(t, text, "7 wait.", "What they wait for", "the general limit 1/1h", "the instant that its producer has set", "a worker, which takes it next",
 		`<a href="/console/users/ada?app=shop">`, `value="app=shop&amp;id=ada-1&amp;user=ada"`, "Cancel all that match", `<a href="/console/waiting?app=shop&amp;user=ada">4</a>`)
-	lacks(t, text, `class="fault"`, "chip fault")
+	lacks(t, text, `class="fault"`, "chip fault", "that were looked at") // the sums are not partial
 	for query, want := range map[string]string{
 		"?user=ada": "4 match", "?user=ada&app=shop": "4 match", "?app=mail": "Nothing matches", "?category=news": "7 match", "?collapse_key=k": "1 matches",
 	} {
@@ -40,36 +41,40 @@ func TestWaitingPageCountsByCause(t *testing.T) {
 	}
 }
 
-// The pages of the list show each notification once.
-func TestWaitingIsPaged(t *testing.T) {
+// The pages of waiting notifications and of dead letters show each one once, and the newest letters
+// first.
+func TestListsArePaged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const n = rowsShown + 7
-	var all []*push.Notification
+	var letters []string
 	for i := range n {
-		all = append(all, toUser(fmt.Sprintf("n-%d", i), "ada", ""))
+		letters = append(letters, fmt.Sprint("letter-", i))
+		r.addLetter(toUser(letters[i], "ada", ""), "payload", time.Now().Add(-time.Duration(i)*time.Minute))
+		r.enqueue(toUser(fmt.Sprint("waits-", i), "ada", ""))
 	}
-	r.enqueue(all...)
-	seen := map[string]bool{}
-	at, pages := "/console/waiting", 0
-	for ; at != "" && pages < 10; pages++ {
-		text := r.get(http.StatusOK, at)
-		for _, m := range regexp.MustCompile(`name="ref" value="app=shop&amp;id=(n-\d+)&amp;`).FindAllStringSubmatch(text, -1) {
-			if seen[m[1]] {
-				t.Errorf("%s is there twice", m[1])
+	for path, kind := range map[string]string{"/console/waiting": "waits", "/console/dead-letters": "letter"} {
+		var seen []string
+		pages := 0
+		for at := path; at != "" && pages < 10; pages++ {
+			text := r.get(http.StatusOK, at)
+			for _, m := range regexp.MustCompile(`name="ref" value="app=shop&amp;id=(`+kind+`-\d+)&amp;`).FindAllStringSubmatch(text, -1) {
+				if slices.Contains(seen, m[1]) {
+					t.Errorf("%s is there twice", m[1])
+				}
+				seen = append(seen, m[1])
 			}
-			seen[m[1]] = true
+			at = ""
+			if m := regexp.MustCompile(`<a href="([^"]*)" rel="next">`).FindStringSubmatch(text); m != nil {
+				at = html.UnescapeString(m[1])
+			}
+			if len(text) > 60_000 {
+				t.Errorf("a page of %s has %d bytes", path, len(text))
+			}
 		}
-		at = ""
-		if m := regexp.MustCompile(`<a href="([^"]*)" rel="next">`).FindStringSubmatch(text); m != nil {
-			at = unescaped(m[1])
+		if len(seen) != n || pages != 2 || kind == "letter" && !slices.Equal(seen, letters) {
+			t.Errorf("%s: %d of %d on %d pages: %q", path, len(seen), n, pages, seen)
 		}
-		if len(text) > 60_000 {
-			t.Errorf("a page has %d bytes", len(text))
-		}
-	}
-	if len(seen) != n || pages != 2 {
-		t.Errorf("%d of %d on %d pages", len(seen), n, pages)
 	}
 }
 
@@ -92,16 +97,6 @@ func TestCancelSelected(t *testing.T) {
 	to = r.post(http.StatusSeeOther, "/console/waiting", hidden(t, r.post(http.StatusOK, "/console/waiting", url.Values{"ref": {"id=" + ids[1], "id=" + ids[2]}})))
 	contains(t, r.get(http.StatusOK, to), "1 cancelled. The others")
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 3})
-}
-
-// A page that has read all waiting notifications does not say that its sums are partial.
-func TestCompleteWaitingPageIsNotPartial(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, slow)
-	r.line("ada", 2)
-	text := r.get(http.StatusOK, "/console/waiting")
-	contains(t, text, "2 wait.", "What they wait for")
-	lacks(t, text, "that were looked at")
 }
 
 // All notifications that match are cancelled if they are no more than the number shown. If there

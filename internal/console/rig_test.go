@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/sha256"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -285,14 +286,10 @@ func fields(text string) url.Values {
 	form := url.Values{}
 	_, text, _ = strings.Cut(text, "<main")
 	for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(text, -1) {
-		form.Add(unescaped(m[1]), unescaped(m[2]))
+		form.Add(html.UnescapeString(m[1]), html.UnescapeString(m[2]))
 	}
 	return form
 }
-
-var unescaper = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&lt;", "<", "&gt;", ">", "&#43;", "+", "&amp;", "&")
-
-func unescaped(text string) string { return unescaper.Replace(text) }
 
 // slow limits each user to one notification an hour.
 func slow(o *setting) {
