@@ -51,9 +51,8 @@ func togetherOf(t *testing.T, cfg *config.Config) *System {
 	t.Helper()
 	s := &System{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
 	var err error
-	if s.quotas, err = operate.NewLiveQuotas(cfg); err != nil {
-		t.Fatal(err)
-	}
+	s.quotas, err = operate.NewLiveQuotas(cfg)
+	must(t, err)
 	return s
 }
 
@@ -109,10 +108,12 @@ func TestAppsShareQuotaByKey(t *testing.T) {
 	}
 }
 
-// A device limit needs a meter. The configuration can change it, but not remove it.
+// A device limit needs a meter, which a worker without quotas does not get, even if an unused one is
+// configured. The configuration can change the device limit, but not remove it.
 func TestDeviceLimitIsChangedButNotRemoved(t *testing.T) {
 	t.Parallel()
-	cfg, rates := new(config.Config), []throttle.Rate{{Count: 240, Period: time.Minute}, {Count: 5000, Period: time.Hour}}
+	cfg, rates := metered(t), []throttle.Rate{{Count: 240, Period: time.Minute}, {Count: 5000, Period: time.Hour}}
+	cfg.Limits.Categories, cfg.Apps = nil, map[string]config.App{"shop": {Simulated: true}}
 	s := togetherOf(t, cfg)
 	var o worker.Options
 	limit := func() {
@@ -182,49 +183,9 @@ func TestOverrideReplacesQuotasRate(t *testing.T) {
 	expect("reloaded", slow)
 	set(throttle.Rate{Count: 999_983, Period: 24 * time.Hour})
 	expect("which is none of it", europe)
-	if _, err := overrides.Unset(ctx, limits.Level{Quota: key}, "ann"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := overrides.Refresh(ctx, s.limits); err != nil {
-		t.Fatal(err)
-	}
+	_, err := overrides.Unset(ctx, limits.Level{Quota: key}, "ann")
+	must(t, err)
+	_, err = overrides.Refresh(ctx, s.limits)
+	must(t, err)
 	expect("unset", europe)
-}
-
-// Without quotas and throughputs a worker gets no meter.
-func TestWorkerWithoutQuotasGetsNoMeter(t *testing.T) {
-	t.Parallel()
-	cfg := metered(t)
-	cfg.Limits.Categories = nil
-	for name := range cfg.Apps {
-		cfg.Apps[name] = config.App{Simulated: true}
-	}
-	s := togetherOf(t, cfg)
-	var o worker.Options
-	if err := s.limitTogether(&o, cfg); err != nil || o.Meter != nil {
-		t.Errorf("%v, %v", err, o.Meter)
-	}
-}
-
-// The numbers of a quota take effect at once; a new or removed quota at the next start.
-func TestNumbersOfQuotaChangeAtOnce(t *testing.T) {
-	t.Parallel()
-	parts := new(System).live(&configured{started: new(config.Config)})
-	for key, want := range map[string]bool{
-		"apps.shop.fcm.quota.rate":               true,
-		`apps."shop.v2 é".apns.quota.burst`:      true,
-		"apps.shop.fcm.quota":                    false,
-		"apps.shop.fcm.concurrency":              false,
-		"apps.shop.fcm.timeout":                  false,
-		"limits.quotas.europe.rate":              true,
-		"limits.quotas.europe":                   true,
-		"limits.categories.news.throughput":      false,
-		"limits.categories.news":                 true,
-		"limits.categories.news.rates":           true,
-		"limits.categories.news.throughput.rate": true,
-	} {
-		if got := slices.ContainsFunc(parts, func(p *livePart) bool { return p.has(key) }); got != want {
-			t.Errorf("%s: %t", key, got)
-		}
-	}
 }

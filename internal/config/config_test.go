@@ -20,20 +20,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-func TestDefaultsLackOnlyTheAddress(t *testing.T) {
-	t.Parallel()
-	var c Config
-	c.SetDefaults()
-	err := c.Validate()
-	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "redis.address: is missing") {
-		t.Errorf("defaults: %v", err)
-	}
-	c.Redis.Address = Address{Mode: Embedded}
-	if err := c.Validate(); err != nil {
-		t.Errorf("defaults with an address: %v", err)
-	}
-}
-
 func TestParseEverything(t *testing.T) {
 	t.Parallel()
 	got, err := Load("testdata/full.yaml", nil)
@@ -116,21 +102,6 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-func TestRelativePathsStartAtTheFile(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "secret")
-	must(t, os.WriteFile(secret, []byte("from the folder\r\n"), 0o600))
-	for _, path := range []string{"secret", secret} {
-		c, err := Parse(filepath.Join(dir, "config.yaml"),
-			[]byte("redis: {address: 'localhost:6379', password_file: '"+path+"'}"), nil)
-		must(t, err)
-		if c.Redis.Password != "from the folder" {
-			t.Errorf("password_file %s: %q", path, string(c.Redis.Password))
-		}
-	}
-}
-
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	large := filepath.Join(t.TempDir(), "large.yaml")
@@ -174,27 +145,6 @@ apps: {demo: {simulated: true}}
 	}
 }
 
-// Dead letters count in http.max_queue: if they can reach it, the API refuses all apps.
-func TestDeadLetterBoundsAboveMaxQueueCauseWarning(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{
-		"http: {listen: ':8080'}":                                 false,
-		"http: {listen: ':8080', max_queue: 20001}":               false,
-		"http: {listen: ':8080', max_queue: 20000}":               true,
-		"http: {max_queue: 20000}":                                false, // no API
-		"http: {listen: ':8080'}\nworker: {dead_letters: 500000}": true,
-	} {
-		cfg, err := Parse("c.yaml", []byte("redis: {address: embedded}\nlimits: {default: {min_gap: 1s}}\napps: {a: {simulated: true}}\n"+text+"\n"), nil)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		if got := len(cfg.Warnings()) == 1 && strings.Contains(cfg.Warnings()[0], "http.max_queue: counts dead letters"); got != want {
-			t.Errorf("%s: warnings %q", text, cfg.Warnings())
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/bad/*.yaml")
 	for _, file := range append(files, "testdata/full.yaml") {
@@ -216,10 +166,16 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A configuration without apps, limits or real sending causes a warning.
-func TestMissingAppsOrLimitsCauseWarning(t *testing.T) {
+// A configuration without apps, limits or real sending causes a warning. So does a bound of dead
+// letters that can reach http.max_queue, where they count: the API would refuse all apps.
+func TestOddConfigurationCausesWarning(t *testing.T) {
 	t.Parallel()
 	const apps, none = "c.yaml: apps: there is none: nothing can be sent", "c.yaml: limits: there is none: every notification is sent at once"
+	const whole = "limits: {default: {min_gap: 1s}}\napps: {a: {simulated: true}}\n"
+	letters := func(key, each, all string) []string {
+		return []string{"c.yaml:4:" + key + ": counts dead letters: at worker.dead_letters, " + each + ", those of all apps are " + all +
+			", and the API takes no more notifications; lower worker.dead_letters or raise http.max_queue"}
+	}
 	for text, want := range map[string][]string{
 		"":                                 {apps, none},
 		"apps: {a: {simulated: true}}":     {none},
@@ -227,6 +183,11 @@ func TestMissingAppsOrLimitsCauseWarning(t *testing.T) {
 		"limits: {categories: {a: {exempt: true}}}":                                                                 {apps},
 		"limits: {horizon: 2d, device: {rate: 5/1d}}":                                                               {apps},
 		"limits: {default: {min_gap: 1s}}\napps: {shop: {fcm: {credentials_file: testdata/secret, dry_run: true}}}": {"c.yaml:3:65: apps.shop.fcm.dry_run: is on: nothing that the app sends there reaches a device"},
+		whole + "http: {listen: ':8080'}":                                                                           nil,
+		whole + "http: {listen: ':8080', max_queue: 20001}":                                                         nil,
+		whole + "http: {listen: ':8080', max_queue: 20000}":                                                         letters("36: http.max_queue", "10000", "20000"),
+		whole + "http: {max_queue: 20000}":                                                                          nil, // no API
+		whole + "http: {listen: ':8080'}\nworker: {dead_letters: 500000}":                                           letters("1: http.max_queue", "500000", "1000000"),
 		"limits: {horizon: 1d}\napps: {a: {simulated: true}}":                                                       {"c.yaml:2:1: limits: there is none: every notification is sent at once"},
 	} {
 		cfg, err := Parse("c.yaml", []byte("\ufeffredis: {address: embedded}\n"+text+"\n"), nil)

@@ -9,15 +9,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-func TestShards(t *testing.T) {
-	t.Parallel()
-	for want, numbers := range map[string][]int{"": nil, "7": {7}, "0-2": {0, 1, 2}, "0, 2-3, 5, 7": {0, 2, 3, 5, 7}} {
-		if got := Shards(numbers); got != want {
-			t.Errorf("%v: %q, want %q", numbers, got, want)
-		}
-	}
-}
-
 // Quiet hours end by the user's clock, and at an instant, after which a limit may defer.
 func TestQuietHours(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,8 @@ func TestReadinessNeedsStartAndChecks(t *testing.T) {
 		"ready":    {[]Check{{Name: "redis", Probe: fine}}, (*Health).Started, 200, Report{"ready", []Result{{"redis", "ok", ""}}}},
 		"a check fails": {[]Check{{Name: "redis", Probe: fine}, {Name: "credentials", Probe: ended}}, (*Health).Started, 503,
 			Report{"not ready", []Result{{"redis", "ok", ""}, {"credentials", "failed", "shop/apns: the certificate has ended"}}}},
+		"a warning": {[]Check{{Name: "providers", Probe: fine, Warning: func(context.Context) string { return "fcm of shop is in trouble" }}}, (*Health).Started, 200,
+			Report{"ready", []Result{{"providers", "warning", "fcm of shop is in trouble"}}}},
 		"draining":   {[]Check{{Name: "redis", Probe: fine}}, func(h *Health) { h.Started(); h.Draining() }, 503, Report{"draining", []Result{{"redis", "ok", ""}}}},
 		"no checks":  {nil, (*Health).Started, 200, Report{"ready", []Result{}}},
 		"a late end": {[]Check{{Name: "credentials", Probe: ended}}, (*Health).Draining, 503, Report{"draining", []Result{{"credentials", "failed", "shop/apns: the certificate has ended"}}}},
@@ -121,14 +123,4 @@ func TestCheckResultIsReusedForSecond(t *testing.T) {
 			t.Errorf("%d %+v after %d probes", code, got, probes)
 		}
 	})
-}
-
-// A warning is in the answer, and the process is ready.
-func TestWarningLeavesProcessReady(t *testing.T) {
-	t.Parallel()
-	h := New(Check{Name: "providers", Probe: fine, Warning: func(context.Context) string { return "fcm of shop is in trouble" }})
-	h.Started()
-	if code, got := get(t, h, "/readyz"); code != 200 || got.Status != "ready" || got.Checks[0] != (Result{"providers", "warning", "fcm of shop is in trouble"}) {
-		t.Errorf("%d %+v", code, got)
-	}
 }

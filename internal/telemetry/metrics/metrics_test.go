@@ -60,6 +60,16 @@ func scrape(t *testing.T, m *Metrics) string {
 	return string(text)
 }
 
+// hasLines expects each of the lines in the metrics.
+func hasLines(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
 func TestMetricsHaveConfiguredLabels(t *testing.T) {
 	t.Parallel()
 	m := New(Sources{
@@ -91,7 +101,7 @@ func TestMetricsHaveConfiguredLabels(t *testing.T) {
 	m.Ended(push.Delivered)
 	m.Ended(store.Malformed)
 	text := scrape(t, m)
-	for _, want := range []string{
+	hasLines(t, text,
 		`pushpace_queue_age_seconds_bucket{le="300"} 0`,
 		`pushpace_queue_age_seconds_bucket{le="900"} 1`,
 		`pushpace_queue_age_seconds_sum 86820`,
@@ -121,11 +131,7 @@ func TestMetricsHaveConfiguredLabels(t *testing.T) {
 		`pushpace_limiter_unchecked_total 7`,
 		`pushpace_limiter_away 1`,
 		`pushpace_credential_expiry_timestamp_seconds{app="shop",platform="apns"} 1.8e+09`,
-	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("no %s", want)
-		}
-	}
+	)
 	for _, not := range []string{"name", `expiry_seconds{app="shop",platform="fcm"}`} {
 		for line := range strings.Lines(text) {
 			if strings.HasPrefix(line, "pushpace_") && strings.Contains(line, not) {
@@ -140,7 +146,27 @@ func TestMetricsHaveConfiguredLabels(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
-	if t.Failed() {
-		t.Log(text)
+}
+
+// Counting a notification allocates nothing.
+func TestCountingAllocatesNothing(t *testing.T) {
+	m := New(Sources{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: ending{}, push.FCM: ending{}}}})
+	m.SetCategories([]string{"marketing"})
+	for name, count := range map[string]func(){
+		"a delivery": func() {
+			m.Handled(time.Millisecond)
+			m.Checked(time.Millisecond)
+			m.Attempted("shop", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}, time.Millisecond)
+			m.Ended(push.Delivered)
+		},
+		"a deferral": func() {
+			m.Checked(time.Millisecond)
+			m.Deferred("shop", "marketing", throttle.Decision{Scope: "marketing", Rule: "1/24h"})
+			m.Paced(time.Millisecond)
+		},
+	} {
+		if n := testing.AllocsPerRun(100, count); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
