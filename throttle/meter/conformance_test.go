@@ -30,11 +30,8 @@ func TestMiniredis(t *testing.T) {
 		server := redistest.Miniredis(t)
 		c.Follow(server.SetTime)
 		server.ClockTTL(true)
-		one, other := redistest.Connect(t, &redis.Options{Addr: server.Addr()}), redistest.Connect(t, &redis.Options{Addr: server.Addr()})
-		return instance{
-			Meter: meter.NewPatient(one, "p"), Peer: meter.NewPatient(other, "p"),
-			Held: func() int { return len(server.Keys()) },
-		}
+		client := redistest.Connect(t, &redis.Options{Addr: server.Addr()})
+		return instance{Meter: meter.NewPatient(client, "p"), Held: func() int { return len(server.Keys()) }}
 	}, embedded...)
 }
 
@@ -48,18 +45,18 @@ func TestRedis(t *testing.T) {
 	server := redistest.Start(t)
 	conforms(t, func(t testing.TB, c *suiteClock) instance {
 		prefix, ctx := redistest.Prefix(), context.Background()
-		one, other := redistest.Connect(t, server.Options()), redistest.Connect(t, server.Options())
+		client := redistest.Connect(t, server.Options())
 		clock := prefix + "-clock"
 		c.Follow(func(now time.Time) {
-			must(t, one.Set(ctx, clock, now.UnixMicro(), 0).Err())
+			must(t, client.Set(ctx, clock, now.UnixMicro(), 0).Err())
 		})
 		return instance{
-			Meter: meter.NewRedisAt(one, prefix, clock), Peer: meter.NewRedisAt(other, prefix, clock),
+			Meter: meter.NewRedisAt(client, prefix, clock),
 			Held: func() int {
-				keys, err := one.Keys(ctx, prefix+":*").Result()
+				keys, err := client.Keys(ctx, prefix+":*").Result()
 				must(t, err)
 				return len(slices.DeleteFunc(keys, func(key string) bool {
-					at := one.PExpireTime(ctx, key).Val()
+					at := client.PExpireTime(ctx, key).Val()
 					return at >= 0 && !time.Unix(0, 0).Add(at).After(c.Now())
 				}))
 			},

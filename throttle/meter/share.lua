@@ -1,5 +1,4 @@
--- Divides a limit among holders, on Redis's clock, in µs since 1970. The tests compare
--- the script with a model in Go.
+-- Divides a limit among holders, on Redis's clock, in µs since 1970.
 -- KEYS  1 hash: HOLDER -> "NUMBER HELD WANTS UNTIL"
 -- ARGV  holder, number of the claim, limit, holds, wants, life
 -- Returns the holder's part; -1 if the holder has had the answer to a later claim.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,59 +19,88 @@ import (
 // shareAt is share.lua with a clock set by the test.
 var shareAt = redis.NewScript(strings.Replace(shareSource, "redis.call('TIME')", "{ARGV[7], ARGV[8]}", 1))
 
-// held maps each holder to its part.
-func (p parts) held(now int64) map[string]string {
-	all := map[string]string{}
-	for holder, of := range p {
-		if of.until > now {
-			all[holder] = fmt.Sprint(of.number, of.held, of.wants, of.until)
-		}
-	}
-	return all
+// A claimed is a number whose shares a test divides, on a clock that only the test sets.
+type claimed struct {
+	client redis.UniversalClient
+	key    string
+	now    int64
 }
 
-// For any claims, the script divides like the model, and the parts never exceed the number.
-func TestShareScriptEqualsModel(t *testing.T) {
+func newClaimed(client redis.UniversalClient) *claimed {
+	return &claimed{client, redistest.Prefix() + ":share", time.Now().Add(time.Hour).UnixMicro()} // the key lives longer than the test
+}
+
+func (n *claimed) claim(t rapid.TB, c Claim) int {
+	t.Helper()
+	got, err := shareAt.Run(context.Background(), n.client, []string{n.key}, c.Holder, c.Number, c.Limit, c.Holds, c.Wants,
+		c.Life.Microseconds(), n.now/1e6, n.now%1e6).Int()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// A part is a holder's part of a number; its lease ends at until, in µs.
+type part struct{ number, held, wants, until int64 }
+
+// parts returns the parts whose leases have not ended, by holder.
+func (n *claimed) parts(t rapid.TB) map[string]part {
+	t.Helper()
+	all, err := n.client.HGetAll(context.Background(), n.key).Result()
+	parts := map[string]part{}
+	for holder, text := range all {
+		var p part
+		_, failed := fmt.Sscan(text, &p.number, &p.held, &p.wants, &p.until)
+		if err = errors.Join(err, failed); p.until > n.now {
+			parts[holder] = p
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+// After any claims the parts do not exceed the number, and what a holder may still use counts as its own.
+// An outdated claim changes nothing.
+func TestPartsNeverExceedNumber(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, redistest.Shared(t).Options())
-	ctx := context.Background()
-	var run atomic.Int64
 	rapid.Check(t, func(rt *rapid.T) {
-		key := fmt.Sprint(redistest.Prefix(), ":share:", run.Add(1))
-		model := parts{}
-		now := time.Now().Add(time.Hour).UnixMicro() // the key lives longer than the test
-		limit := rapid.IntRange(0, 12).Draw(rt, "limit")
+		n, limit := newClaimed(client), rapid.IntRange(0, 12).Draw(rt, "limit")
 		for range rapid.IntRange(1, 30).Draw(rt, "claims") {
-			now += rapid.SampledFrom([]int64{0, 1, 200_000, 999_999, 1_000_000, 3_000_000}).Draw(rt, "µs")
+			n.now += rapid.SampledFrom([]int64{0, 1, 200_000, 999_999, 1_000_000, 3_000_000}).Draw(rt, "µs")
 			c := Claim{
 				Holder: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "holder"),
 				Number: rapid.Int64Range(1, 20).Draw(rt, "number"), Limit: limit,
 				Holds: rapid.IntRange(0, 14).Draw(rt, "holds"), Wants: rapid.IntRange(0, 14).Draw(rt, "wants"),
 				Life: rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, 3 * time.Second}).Draw(rt, "life"),
 			}
-			want := model.renew(now, c)
-			got, err := shareAt.Run(ctx, client, []string{key}, c.Holder, c.Number, c.Limit, c.Holds, c.Wants,
-				c.Life.Microseconds(), now/1e6, now%1e6).Int64()
-			if err != nil || got != want {
-				rt.Fatalf("%+v: the script answers %d, %v, the model %d", c, got, err, want)
+			before := n.parts(rt)
+			got, after := n.claim(rt, c), n.parts(rt)
+			own, known := before[c.Holder]
+			if outdated := known && own.number >= c.Number; outdated || got < 0 {
+				if !outdated || got != -1 || !maps.Equal(after, before) {
+					rt.Fatalf("%+v: %d, and the parts are %v, before %v", c, got, after, before)
+				}
+				continue
 			}
+			is := after[c.Holder]
 			sum := int64(0)
-			for _, of := range model {
-				sum += of.held
+			for holder, p := range after {
+				if sum += p.held; holder != c.Holder && p != before[holder] {
+					rt.Fatalf("%+v: the part of %s is %v, was %v", c, holder, p, before[holder])
+				}
 			}
-			if sum > int64(limit) {
-				rt.Fatalf("%+v: %d of %d are held: %v", c, sum, limit, model)
+			uses := int64(0) // a holder that Redis has lost may use a part that others have meanwhile
+			if known {
+				uses = min(int64(c.Holds), own.held)
 			}
-			all, err := client.HGetAll(ctx, key).Result()
-			if err != nil {
-				rt.Fatal(err)
+			if sum > int64(limit) || is.held < max(uses, int64(got)) || got > c.Wants {
+				rt.Fatalf("%+v: the part is %d, and the parts of %d are %v, before %v", c, got, limit, after, before)
 			}
-			maps.DeleteFunc(all, func(_, of string) bool {
-				until, _ := strconv.ParseInt(of[strings.LastIndexByte(of, ' ')+1:], 10, 64)
-				return until <= now
-			})
-			if want := model.held(now); !maps.Equal(all, want) {
-				rt.Fatalf("%+v: the script has %v, the model %v", c, all, want)
+			if is != (part{}) && (is.number != c.Number || is.wants != int64(c.Wants) || is.until != n.now+c.Life.Microseconds()) {
+				rt.Fatalf("%+v is stored as %v", c, is)
 			}
 		}
 	})
@@ -82,24 +109,24 @@ func TestShareScriptEqualsModel(t *testing.T) {
 // Parts are equal, but a holder that wants less leaves the rest to the others.
 func TestSharesAreFair(t *testing.T) {
 	t.Parallel()
+	client := redistest.Connect(t, redistest.Shared(t).Options())
 	for _, c := range []struct {
-		limit int64
-		wants []int64
+		limit int
+		wants []int
 		fair  string
 	}{
-		{10, []int64{10}, "[10]"},
-		{10, []int64{9, 2}, "[8 2]"},
-		{10, []int64{9, 9, 9}, "[3 3 4]"},
-		{12, []int64{1, 0, 9, 5}, "[1 0 6 5]"},
-		{2, []int64{9, 9, 9, 9}, "[0 0 1 1]"},
-		{-1, []int64{9, 9}, "[0 0]"},
+		{10, []int{10}, "[10]"},
+		{10, []int{9, 2}, "[8 2]"},
+		{10, []int{9, 9, 9}, "[3 3 4]"},
+		{12, []int{1, 0, 9, 5}, "[1 0 6 5]"},
+		{2, []int{9, 9, 9, 9}, "[0 0 1 1]"},
+		{-1, []int{9, 9}, "[0 0]"},
 	} {
-		p, got := parts{}, []int64{}
-		for i, wants := range c.wants {
-			p[string(rune('a'+i))] = part{wants: wants}
-		}
-		for i := range c.wants {
-			got = append(got, p.fair(c.limit, string(rune('a'+i))))
+		n, got := newClaimed(client), make([]int, len(c.wants))
+		for round := range int64(3) { // a part shrinks at its holder's next claim
+			for i, wants := range c.wants {
+				got[i] = n.claim(t, Claim{Holder: string(rune('a' + i)), Number: round + 1, Limit: c.limit, Holds: got[i], Wants: wants, Life: time.Minute})
+			}
 		}
 		if fmt.Sprint(got) != c.fair {
 			t.Errorf("of %d, wanted %v: %v, want %s", c.limit, c.wants, got, c.fair)
@@ -113,7 +140,7 @@ func TestPartsOfDeadHolderAreReassigned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 100
-		shares := NewMemoryShares()
+		shares := NewRedisShares(redistest.InBubble(t), "")
 		a, b := NewLease(shares, "n", limit), NewLease(shares, "n", limit)
 		parts := map[*Lease]int{}
 		renew := func(l *Lease) {
@@ -166,12 +193,11 @@ func TestPartsOfDeadHolderAreReassigned(t *testing.T) {
 // number.
 func TestLostShareDataKeepsLimit(t *testing.T) {
 	t.Parallel()
-	p, life := parts{}, time.Second
-	if got := p.renew(1, Claim{Holder: "a", Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: life}); got != 5 {
-		t.Errorf("the first holder gets %d", got)
-	}
-	if got := p.renew(1, Claim{Holder: "b", Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: life}); got != 5 {
-		t.Errorf("who comes next has %d", got)
+	n := newClaimed(redistest.Connect(t, redistest.Shared(t).Options()))
+	for _, holder := range []string{"a", "b"} {
+		if got := n.claim(t, Claim{Holder: holder, Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: time.Second}); got != 5 {
+			t.Errorf("%s held 5, and gets %d", holder, got)
+		}
 	}
 }
 

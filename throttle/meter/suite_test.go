@@ -16,8 +16,6 @@ import (
 // An instance is a meter under test, on a clock set by the suite.
 type instance struct {
 	Meter meter.Meter
-	// Peer shares all units with Meter, like another process.
-	Peer meter.Meter
 	// Held returns the number of stored keys.
 	Held func() int
 }
@@ -25,7 +23,7 @@ type instance struct {
 // A suiteClock is the meter's clock. The suite sets it back and forth.
 type suiteClock struct {
 	micros atomic.Int64
-	follow []func(time.Time)
+	follow func(time.Time)
 }
 
 // Now returns the instant.
@@ -33,15 +31,13 @@ func (c *suiteClock) Now() time.Time { return time.UnixMicro(c.micros.Load()) }
 
 // Follow calls f with each later time.
 func (c *suiteClock) Follow(f func(time.Time)) {
-	c.follow = append(c.follow, f)
+	c.follow = f
 	f(c.Now())
 }
 
 func (c *suiteClock) advance(d time.Duration) {
 	c.micros.Add(d.Microseconds())
-	for _, f := range c.follow {
-		f(c.Now())
-	}
+	c.follow(c.Now())
 }
 
 // conforms checks the properties named in only, or all of them, on meters from open.
