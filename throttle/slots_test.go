@@ -1,7 +1,6 @@
 package throttle_test
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/internal/throttletest"
 )
 
 // A lane runs the jobs of one user against a limiter in virtual time. Each job asks up to 2 ms
@@ -20,8 +20,6 @@ type lane struct {
 	random  *rand.Rand
 	late    func(*rand.Rand) time.Duration
 	lost    int // one in lost wake-ups is lost; 0 for none
-	wakes   int
-	pushes  int
 	most    int // MaxBooked
 
 	general throttle.Policy
@@ -29,8 +27,8 @@ type lane struct {
 
 	jobs  map[string]*laneJob
 	order []*laneJob
-	queue laneComers
-	out   []*laneJob // in the order of the grants
+	queue []laneComer // in order
+	out   []*laneJob  // in the order of the grants
 }
 
 type laneJob struct {
@@ -44,22 +42,7 @@ type laneJob struct {
 
 type laneComer struct {
 	at, told time.Time
-	n        int
 	job      *laneJob
-}
-
-type laneComers []laneComer
-
-func (c laneComers) Len() int { return len(c) }
-func (c laneComers) Less(i, j int) bool {
-	return c[i].at.Before(c[j].at) || c[i].at.Equal(c[j].at) && c[i].n < c[j].n
-}
-func (c laneComers) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *laneComers) Push(x any)   { *c = append(*c, x.(laneComer)) }
-func (c *laneComers) Pop() any {
-	x := (*c)[len(*c)-1]
-	*c = (*c)[:len(*c)-1]
-	return x
 }
 
 var began = time.UnixMicro(1_700_000_000_000_000)
@@ -94,8 +77,8 @@ func (l *lane) add(category string, n int, from, apart time.Duration) {
 }
 
 func (l *lane) push(j *laneJob, at time.Time) {
-	l.pushes++
-	heap.Push(&l.queue, laneComer{at, j.told, l.pushes, j})
+	i, _ := slices.BinarySearchFunc(l.queue, at.Add(1), func(c laneComer, at time.Time) int { return c.at.Compare(at) })
+	l.queue = slices.Insert(l.queue, i, laneComer{at, j.told, j})
 }
 
 func (l *lane) tell(j *laneJob, at time.Time) {
@@ -108,7 +91,7 @@ func (l *lane) placed(category string, p throttle.FollowUp) {
 	var told []throttle.Booking
 	for _, b := range p.Early {
 		j := l.jobs[b.ID]
-		if l.wakes++; l.lost > 0 && l.random.IntN(l.lost) == 0 {
+		if l.lost > 0 && l.random.IntN(l.lost) == 0 {
 			continue
 		}
 		told = append(told, b)
@@ -152,7 +135,7 @@ func (l *lane) run(until, when time.Duration, then func()) {
 			then = nil
 			continue
 		}
-		heap.Pop(&l.queue)
+		l.queue = l.queue[1:]
 		if !c.job.told.Equal(c.told) {
 			continue // the job was woken for a different slot
 		}
@@ -191,7 +174,7 @@ func (l *lane) costs(most float64) {
 		checks += j.checks
 	}
 	n := float64(checks) / float64(len(l.out))
-	l.t.Logf("%d were sent with %.2f checks each in %v", len(l.out), n, l.span())
+	l.t.Logf("%d were sent with %.2f checks each", len(l.out), n)
 	if n > most {
 		l.t.Errorf("a delivery takes %.2f checks, want %.1f at most", n, most)
 	}
@@ -209,19 +192,6 @@ func (l *lane) inOrder() {
 	}
 }
 
-func (l *lane) span() time.Duration {
-	return l.out[len(l.out)-1].granted.Sub(l.out[0].granted)
-}
-
-// drains fails if took exceeds most.
-func (l *lane) drains(took, most time.Duration) {
-	l.t.Helper()
-	l.t.Logf("it takes %v, want %v", took, most)
-	if took > most {
-		l.t.Errorf("it takes %v, want %v at most", took, most)
-	}
-}
-
 // all fails unless n jobs were sent.
 func (l *lane) all(n int) {
 	l.t.Helper()
@@ -235,6 +205,73 @@ func gapAndRates(gap time.Duration, all ...throttle.Rate) throttle.Policy {
 }
 
 var hourly = gapAndRates(time.Second, throttle.Rate{Count: 10, Period: time.Minute})
+
+// Notifications that all ask at the start, and again on time, ask twice each. They are granted in order, on
+// the ideal schedule of their limits, also if several categories share the general limits.
+func TestBacklogDrainsOnSchedule(t *testing.T) {
+	t.Parallel()
+	rate := func(count int, period time.Duration) throttle.Rate {
+		return throttle.Rate{Count: count, Period: period}
+	}
+	gap := gapAndRates(300 * time.Millisecond)
+	both := gapAndRates(300*time.Millisecond, rate(20, 10*time.Second))
+	for name, tt := range map[string]struct {
+		general throttle.Policy
+		own     []throttle.Policy // of each category
+	}{
+		"a gap":             {gap, nil},
+		"a rate":            {gapAndRates(0, rate(10, 5*time.Second)), nil},
+		"a gap and a rate":  {gapAndRates(300*time.Millisecond, rate(10, 5*time.Second)), nil},
+		"a gap, two rates":  {gapAndRates(time.Second, rate(10, time.Minute), rate(100, time.Hour)), nil},
+		"a rate of 1":       {gapAndRates(0, rate(1, time.Second)), nil},
+		"a fast rate":       {gapAndRates(0, rate(12, 240*time.Millisecond)), nil},
+		"a rate far longer": {gapAndRates(50*time.Millisecond, rate(7, 10*time.Minute)), nil},
+
+		"the general limits bind": {gap, []throttle.Policy{gapAndRates(0, rate(20, 10*time.Second)), gapAndRates(500 * time.Millisecond), {}}},
+		"one category is slow":    {both, []throttle.Policy{gapAndRates(3 * time.Second), {}, {}}},
+		"the categories bind":     {both, []throttle.Policy{gapAndRates(0, rate(5, 10*time.Second)), gapAndRates(2 * time.Second), gapAndRates(0, rate(4, 5*time.Second))}},
+		"all bind in turn":        {both, []throttle.Policy{gapAndRates(0, rate(5, 10*time.Second)), gapAndRates(2 * time.Second), gapAndRates(0, rate(8, 5*time.Second))}},
+		"marketing and chat":      {hourly, []throttle.Policy{gapAndRates(0, rate(1, 10*time.Minute)), {}, gapAndRates(time.Minute)}},
+		"marketing alone":         {hourly, []throttle.Policy{gapAndRates(0, rate(1, 10*time.Minute))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, tt.general)
+			l.late = func(*rand.Rand) time.Duration { return 0 }
+			const n = 60
+			if tt.own == nil {
+				l.add("", n, 0, 0)
+			}
+			for i, own := range tt.own {
+				category := string(rune('a' + i))
+				l.own[category] = own
+				l.add(category, n/len(tt.own), time.Duration(i)*time.Microsecond, time.Duration(len(tt.own))*time.Microsecond) // in turn
+			}
+			slices.SortStableFunc(l.order, func(a, b *laneJob) int { return a.told.Compare(b.told) })
+			l.run(0, 0, nil)
+			l.all(n)
+			l.costs(2)
+			l.inOrder()
+			requests := make([]throttle.Request, n)
+			for i, j := range l.order {
+				requests[i] = l.request(j.id, j.category)
+			}
+			var last, idealLast, waits, idealWaits time.Duration
+			for i, at := range throttletest.Ideal(requests, began) {
+				wait, ideal := l.order[i].granted.Sub(began), at.Sub(began)
+				last, waits = max(last, wait), waits+wait
+				idealLast, idealWaits = max(idealLast, ideal), idealWaits+ideal
+			}
+			most := 1.02
+			if tt.own != nil {
+				most = 1.03
+			}
+			if float64(last) > most*float64(idealLast) || float64(waits) > most*float64(idealWaits) {
+				t.Errorf("the last is sent after %s, want %s; the waits sum to %s, want %s", last, idealLast, waits, idealWaits)
+			}
+		})
+	}
+}
 
 func TestDeferralCostInLongLine(t *testing.T) {
 	t.Parallel()
@@ -332,7 +369,9 @@ func TestRaisedLimitDrainsAtItsRate(t *testing.T) {
 				l.inOrder()
 			}
 			last := l.out[len(l.out)-1].granted
-			l.drains(last.Sub(began.Add(when)), tt.most)
+			if took := last.Sub(began.Add(when)); took > tt.most {
+				t.Errorf("it takes %v, want %v at most", took, tt.most)
+			}
 		})
 	}
 }

@@ -136,9 +136,9 @@ func (l plainList) remaining(r throttle.Request, at time.Time) []throttle.Remain
 	return left
 }
 
-// ideal returns the admission times of requests that all ask at the start: each as early as its
+// Ideal returns the admission times of requests that all ask at the start: each as early as its
 // limits allow, in order.
-func ideal(requests []throttle.Request, start time.Time) []time.Time {
+func Ideal(requests []throttle.Request, start time.Time) []time.Time {
 	at := make([]time.Time, len(requests))
 	var list plainList
 	waiting := make([]int, len(requests))
@@ -164,14 +164,4 @@ func ideal(requests []throttle.Request, start time.Time) []time.Time {
 		list = append(list, held{requests[i].ID, bestAt, names(requests[i])})
 	}
 	return at
-}
-
-// inOrder reports whether the times ascend, within the tolerance of two simultaneous grants.
-func inOrder(instants []time.Time) bool {
-	for i := 1; i < len(instants); i++ {
-		if instants[i-1].Sub(instants[i]) > time.Millisecond {
-			return false
-		}
-	}
-	return true
 }

@@ -92,8 +92,6 @@ var properties = []property{
 	{"AcquireAll decides in order", []Ability{SetClock}, severalAtOnce},
 
 	{"a full line rejects only new notifications", nil, fullLine},
-	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
-	{"several backlogs drain on schedule", []Ability{SetClock}, severalBacklogs},
 	{"a slightly early job keeps its position", []Ability{SetClock}, brieflyShort},
 	{"a replan returns the early bookings", nil, replanning},
 	{"a raised general limit reaches every category", []Ability{SetClock}, raisedForEveryCategory},
