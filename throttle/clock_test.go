@@ -109,7 +109,7 @@ func TestLateReplyShortensTimeLeft(t *testing.T) {
 	const late = 400 * time.Millisecond
 	server, clock := redistest.Miniredis(t), newFakeClock()
 	server.SetTime(clock.now())
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	client := redistest.Connect(t, &redis.Options{Addr: server.Addr()})
 	client.AddHook(redistest.Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
 		err := next()
 		if err == nil && (redistest.Script(cmds[0]) || cmds[0].Name() == "eval") {
@@ -117,11 +117,7 @@ func TestLateReplyShortensTimeLeft(t *testing.T) {
 		}
 		return err
 	}))
-	l := NewRedis(client, Options{Timeout: time.Minute, Now: clock.now})
-	t.Cleanup(func() {
-		_ = l.Close()
-		_ = client.Close()
-	})
+	l := newLimiter(t, client, Options{Timeout: time.Minute, Now: clock.now})
 	ask := func(id string) Decision {
 		d, err := l.Acquire(t.Context(), Request{User: "u", ID: id, Horizon: time.Hour, Scopes: []Scope{{General, Policy{MinGap: time.Minute}}}})
 		must(t, err)

@@ -27,12 +27,8 @@ func TestClusterPassesTheSuite(t *testing.T) {
 			prefix := redistest.Prefix()
 			limiter := func() *throttle.Redis {
 				c := client()
-				l := throttle.NewRedis(c, throttle.Options{Prefix: prefix, Horizon: throttletest.Horizon, Timeout: 10 * time.Second})
-				t.Cleanup(func() {
-					_ = l.Close()
-					_ = c.Close()
-				})
-				return l
+				t.Cleanup(func() { _ = c.Close() })
+				return newLimiter(t, c, throttle.Options{Prefix: prefix, Horizon: throttletest.Horizon, Timeout: 10 * time.Second})
 			}
 			keys := client()
 			t.Cleanup(func() { _ = keys.Close() })

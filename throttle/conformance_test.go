@@ -77,6 +77,13 @@ func TestRedis(t *testing.T) {
 	})
 }
 
+// newLimiter returns a limiter that the test's end closes.
+func newLimiter(t testing.TB, client redis.UniversalClient, o throttle.Options) *throttle.Redis {
+	l := throttle.NewRedis(client, o)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 func newRedis(t testing.TB, addr string, now func() time.Time) *throttle.Redis {
 	return newRedisOn(t, &redis.Options{Addr: addr}, throttle.Options{Now: now})
 }
@@ -86,10 +93,6 @@ func newRedisOn(t testing.TB, o *redis.Options, limits throttle.Options) *thrott
 	o.MaintNotificationsConfig = nil
 	client := redis.NewClient(o)
 	limits.Horizon, limits.Timeout = throttletest.Horizon, max(limits.Timeout, 20*time.Second)
-	l := throttle.NewRedis(client, limits)
-	t.Cleanup(func() {
-		_ = l.Close()
-		_ = client.Close()
-	})
-	return l
+	t.Cleanup(func() { _ = client.Close() })
+	return newLimiter(t, client, limits)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // A clockedLine is a limiter for one user on its own server, with a clock that the test sets.
@@ -20,13 +22,15 @@ type clockedLine struct {
 
 func newClockedLine(t *testing.T) *clockedLine {
 	l := &clockedLine{t: t, server: miniredis.RunT(t), clock: newFakeClock()}
-	client := redis.NewClient(&redis.Options{Addr: l.server.Addr(), ContextTimeoutEnabled: true})
-	l.limiter = NewRedis(client, Options{Timeout: time.Minute, Now: l.clock.now})
-	t.Cleanup(func() {
-		_ = l.limiter.Close()
-		_ = client.Close()
-	})
+	l.limiter = newLimiter(t, redistest.Connect(t, &redis.Options{Addr: l.server.Addr()}), Options{Timeout: time.Minute, Now: l.clock.now})
 	l.server.SetTime(l.clock.now())
+	return l
+}
+
+// newLimiter returns a limiter that the test's end closes.
+func newLimiter(t testing.TB, client redis.UniversalClient, o Options) *Redis {
+	l := NewRedis(client, o)
+	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 

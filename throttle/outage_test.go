@@ -146,8 +146,8 @@ func TestOutageOpenGrantsUnchecked(t *testing.T) {
 		log, text := outageLog()
 		o := WithOutage(s, Open, OutageOptions{Log: log})
 		s.set(storeRefuses)
-		for _, ask := range []func(context.Context, Request) (Decision, error){o.Acquire, o.Acquire, o.Acquire} {
-			d, err := ask(t.Context(), outageCall)
+		for range 3 {
+			d, err := o.Acquire(t.Context(), outageCall)
 			if err != nil || d.Status != Granted || !d.Unchecked || !d.At.Equal(time.Now()) || d.Left != 0 {
 				t.Errorf("%+v, %v", d, err)
 			}
@@ -343,17 +343,59 @@ func (s *scriptedNodes) Node(context.Context, Request) string { return s.node }
 
 // outageRedis returns a Redis limiter with that timeout.
 func outageRedis(t *testing.T, o *redis.Options, timeout time.Duration) *Redis {
-	o.ContextTimeoutEnabled = true
 	o.MaxRetries = -1
-	client := redis.NewClient(o)
-	l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: timeout})
-	t.Cleanup(func() {
-		_ = l.Close()
-		_ = client.Close()
-	})
-	return l
+	return newLimiter(t, redistest.Connect(t, o), Options{Prefix: redistest.Prefix(), Timeout: timeout})
 }
 
 func outageRequest(id string) Request {
 	return Request{User: "u", ID: id, Scopes: []Scope{{Name: General, Policy: Policy{Rates: []Rate{{1000, time.Hour}}}}}}
+}
+
+// A timed-out call is retried once, because this process may have been stopped. A refused call or
+// a probe is not retried.
+func TestTimeoutIsRetriedBeforeOutage(t *testing.T) {
+	t.Parallel()
+	errLate := fmt.Errorf("%w: %w", ErrUnavailable, context.DeadlineExceeded)
+	s := &scriptedStore{}
+	times := func(n int64, err error) {
+		late := s.calls.Load() + n
+		s.set(func(context.Context) error {
+			if s.calls.Load() <= late {
+				return err
+			}
+			return nil
+		})
+	}
+	o := WithOutage(s, Open, OutageOptions{})
+	times(1, errLate)
+	if d, err := o.Acquire(t.Context(), outageCall); err != nil || d.Unchecked || d.Status != Deferred || s.calls.Load() != 2 {
+		t.Errorf("%+v, %v, by %d calls", d, err, s.calls.Load())
+	}
+	times(1, errLate)
+	before := s.calls.Load()
+	if moved, err := o.Replan(t.Context(), []Request{outageCall}); err != nil || len(moved.Early) != 1 || s.calls.Load() != before+2 {
+		t.Errorf("it tells of %v, %v, by %d calls", moved, err, s.calls.Load())
+	}
+	if stats := o.Stats(); stats != (OutageStats{}) {
+		t.Errorf("%+v", stats)
+	}
+	for _, tt := range []struct {
+		err   error
+		calls int64
+	}{{errRefused, 1}, {errLate, 2}, {fmt.Errorf("%w: %w", ErrUnavailable, redis.ErrPoolTimeout), 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			o := WithOutage(s, Open, OutageOptions{})
+			times(10, tt.err)
+			for _, calls := range []int64{tt.calls, 1} { // the second is a probe
+				before := s.calls.Load()
+				if d, err := o.Acquire(t.Context(), outageCall); err != nil || !d.Unchecked || s.calls.Load()-before != calls {
+					t.Errorf("%v: %+v, %v, by %d calls", tt.err, d, err, s.calls.Load()-before)
+				}
+				time.Sleep(probeInterval)
+			}
+			if stats := o.Stats(); stats.Outages != 1 || stats.Unchecked != 2 {
+				t.Errorf("%v: %+v", tt.err, stats)
+			}
+		})
+	}
 }

@@ -46,15 +46,10 @@ func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Red
 	admin := server.Client(t)
 	must(t, admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all").Err())
 	o := server.Options()
-	o.Username, o.Password, o.ContextTimeoutEnabled = name, "secret", true
-	client := redis.NewClient(o)
+	o.Username, o.Password = name, "secret"
+	client := redistest.Connect(t, o)
 	client.AddHook(pipeline.Refusals{})
-	l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
-	t.Cleanup(func() {
-		_ = l.Close()
-		_ = client.Close()
-	})
-	return l
+	return newLimiter(t, client, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
 }
 
 // TestRedisErrorStartsOutage makes Redis return errors that affect every user: the outage mode
@@ -144,12 +139,7 @@ func TestForeignKeysFailOneUserOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := server.Options()
-			o.ContextTimeoutEnabled = true
-			client := redis.NewClient(o)
-			defer client.Close()
-			l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
-			defer l.Close()
+			l := newLimiter(t, redistest.Connect(t, server.Options()), Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
 			open := WithOutage(l, Open, OutageOptions{})
 			policy := Policy{MinGap: time.Minute}
 			bad := Request{User: "bad", ID: "goes", Horizon: time.Hour, Scopes: []Scope{{General, policy}, {"c", policy}}}

@@ -213,27 +213,3 @@ type figures struct {
 	lost, ghosts, crashes             int
 	twins, cancels, changes, jolts    int
 }
-
-func (f *figures) add(g figures) {
-	f.runs++
-	f.trips += g.trips
-	f.acquires += g.acquires
-	f.deliveries += g.deliveries
-	f.most = max(f.most, g.most)
-	f.granted += g.granted
-	f.refused += g.refused
-	f.held += g.held
-	f.passed += g.passed
-	f.lost += g.lost
-	f.ghosts += g.ghosts
-	f.crashes += g.crashes
-	f.twins += g.twins
-	f.cancels += g.cancels
-	f.changes += g.changes
-	f.jolts += g.jolts
-}
-
-func (f figures) String() string {
-	return fmt.Sprintf("%d runs: %d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
-		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, refused, held, passed, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.refused, f.held, f.passed, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
-}

@@ -54,8 +54,7 @@ func simulateAll(t *testing.T, runs int, jolts bool) (total figures) {
 	}
 	failed := 0
 	for i := range runs {
-		w := simulate(t, first+uint64(i), jolts, *simulatedSeed > 0 && runs == 1)
-		total.add(w.figures)
+		w := simulate(t, &total, first+uint64(i), jolts, *simulatedSeed > 0 && runs == 1)
 		if len(w.faults) > 0 {
 			t.Error(w.report(t.Name()))
 			if failed++; failed == 5 {
@@ -63,15 +62,17 @@ func simulateAll(t *testing.T, runs int, jolts bool) (total figures) {
 			}
 		}
 	}
-	t.Log(total)
+	deliveries := float64(max(1, total.deliveries))
+	t.Logf("%.2f acquires and %.2f round trips a delivery: %+v", float64(total.acquires)/deliveries, float64(total.trips)/deliveries, total)
 	return total
 }
 
-// simulate runs the history of one seed.
-func simulate(t *testing.T, seed uint64, jolts bool, trace bool) *world {
+// simulate runs the history of one seed, and counts its events.
+func simulate(t *testing.T, count *figures, seed uint64, jolts bool, trace bool) *world {
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(seed, jolts)
+		count.runs++
+		w = newWorld(count, seed, jolts)
 		if trace {
 			w.trace = t.Logf
 		}

@@ -1,7 +1,7 @@
 package throttle
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +31,8 @@ type world struct {
 	now    atomic.Int64 // µs
 	server int64        // how far the server's clock is ahead of the world's, µs
 	order  int
-	events events
-	count  int
+	events []event // in order
+	count  int     // of round trips
 
 	redis   *miniredis.Miniredis
 	raw     *redis.Client
@@ -50,14 +50,14 @@ type world struct {
 
 	log     []*admission
 	faults  []string
-	figures figures
+	figures *figures
 }
 
 // epoch is the server's clock when a history begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 58, 0, time.UTC)
 
-func newWorld(seed uint64, jolts bool) *world {
-	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), pending: map[*trip]bool{},
+func newWorld(count *figures, seed uint64, jolts bool) *world {
+	w := &world{figures: count, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), pending: map[*trip]bool{},
 		redis: miniredis.NewMiniRedis(), trace: func(string, ...any) {}}
 	w.setTime()
 	w.redis.ClockTTL(true)
@@ -105,7 +105,8 @@ func (w *world) say(format string, args ...any) {
 func (w *world) run() {
 	const longest = 20 * 60 * second
 	for len(w.events) > 0 && len(w.faults) == 0 {
-		e := heap.Pop(&w.events).(event)
+		e := w.events[0]
+		w.events = w.events[1:]
 		w.now.Store(max(w.now.Load(), e.at))
 		if e.at > longest {
 			w.fault("the history does not end: %s waits", w.unfinished())
@@ -132,29 +133,14 @@ func (w *world) close() {
 }
 
 type event struct {
-	at    int64
-	count int
-	do    func()
+	at int64
+	do func()
 }
 
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].count < e[j].count
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	old := *e
-	last := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return last
-}
-
+// at adds an event behind all that are due by then.
 func (w *world) at(at int64, do func()) {
-	w.count++
-	heap.Push(&w.events, event{at, w.count, do})
+	i, _ := slices.BinarySearchFunc(w.events, at+1, func(e event, at int64) int { return cmp.Compare(e.at, at) })
+	w.events = slices.Insert(w.events, i, event{at, do})
 }
 
 func (w *world) after(d int64, do func()) { w.at(w.now.Load()+d, do) }

@@ -22,12 +22,8 @@ func limiterOn(t *testing.T, o *redis.Options) *throttle.Redis {
 	o.ContextTimeoutEnabled = true
 	o.DialTimeout, o.ReadTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute // the limiter's timeout applies
 	client := redis.NewClient(o)
-	l := throttle.NewRedis(client, throttle.Options{Timeout: shortTimeout})
-	t.Cleanup(func() {
-		_ = l.Close()
-		_ = client.Close()
-	})
-	return l
+	t.Cleanup(func() { _ = client.Close() })
+	return newLimiter(t, client, throttle.Options{Timeout: shortTimeout})
 }
 
 // calls returns all calls of a limiter; the call with a report has its own user.
