@@ -100,27 +100,19 @@ func TestOperatorOfEndedPauseIsKnown(t *testing.T) {
 		ctx, store := t.Context(), NewStore(client, "")
 		first, second := Pause{App: "first"}, Pause{App: "second"}
 		for _, p := range []Pause{first, second} {
-			if err := store.Begin(ctx, &p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, store.Begin(ctx, &p))
 		}
 		before, err := store.Read(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, p := range []Pause{first, second} {
 			p.By = "ben"
 			if there, err := store.End(ctx, p); err != nil || !there {
 				t.Fatal(there, err)
 			}
 		}
-		if err := store.Begin(ctx, &Pause{App: "third"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Begin(ctx, &Pause{App: "third"}))
 		now, err := store.Read(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, over := now.Since(before)
 		for p, by := range over {
 			if by != "ben" {
@@ -139,9 +131,7 @@ func TestOperatorPausesAreBounded(t *testing.T) {
 	ctx, store := t.Context(), NewStore(client, "")
 	for i := range maxOperators {
 		field := (&Pause{App: fmt.Sprint(i)}).Selector()
-		if err := client.HSet(ctx, "pushpace:{pauses}:operators", field, "0 1 {}").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.HSet(ctx, "pushpace:{pauses}:operators", field, "0 1 {}").Err())
 	}
 	if err := store.Begin(ctx, &Pause{App: "more"}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one more: %v", err)
@@ -224,9 +214,7 @@ func TestLongerOfTwoProviderDelaysIsKept(t *testing.T) {
 	list := func() []Pause {
 		t.Helper()
 		in, err := store.Read(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return in.Providers
 	}
 	if got := list(); len(got) != 0 {
@@ -252,10 +240,15 @@ func TestLongerOfTwoProviderDelaysIsKept(t *testing.T) {
 	if err != nil || len(all.Providers) != 2 || all.Providers[1].Reason != "longer" || len(all.Tried) != 0 || !slices.Equal(all.Unread, []string{"odd", "stray"}) {
 		t.Errorf("with unreadable entries: %+v, %v", all, err)
 	}
-	if err := store.TryAgain(ctx, "ada", []string{"shop/é x/fcm"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.TryAgain(ctx, "ada", []string{"shop/é x/fcm"}))
 	if in, err := store.Read(ctx); err != nil || len(in.Providers) != 1 || in.Providers[0].App != "news" || in.Tried["shop/é x/fcm"].By != "ada" {
 		t.Errorf("after the resume: %+v, %v", in, err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -88,10 +88,10 @@ func (s *idler) listening() int64 {
 // enqueue enqueues a notification by a Producer.
 func (s *idler) enqueue(id string, p push.Priority) {
 	s.t.Helper()
+	n := note(id)
+	n.Priority = p
 	eventually.Holds(s.t, "enqueued", func() bool {
-		_, err := push.NewProducer(s.redis, "", 0).WithShards(1).Enqueue(s.t.Context(), &push.Notification{
-			ID: id, App: "shop", User: "ada", Priority: p, Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
-		})
+		_, err := push.NewProducer(s.redis, "", 0).WithShards(1).Enqueue(s.t.Context(), n)
 		return err == nil
 	})
 }
@@ -99,9 +99,8 @@ func (s *idler) enqueue(id string, p push.Priority) {
 // enqueueByAsynq enqueues a job by a plain asynq client, which publishes no wake-up.
 func (s *idler) enqueueByAsynq(id string, p push.Priority) {
 	s.t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.Records.Queue(p.Queue()))); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.Records.Queue(p.Queue())))
+	must(s.t, err)
 }
 
 // publish publishes a wake-up to all servers.
@@ -172,11 +171,10 @@ func TestReturnedJobPublishesWakeUp(t *testing.T) {
 	queue := push.Default.Queue()
 	put := func(id string, in time.Duration) {
 		t.Helper()
-		if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), &push.Notification{
-			ID: id, App: "shop", User: "ada", NotBefore: time.Now().Add(in), Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		n := note(id)
+		n.NotBefore = time.Now().Add(in)
+		_, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)
+		must(t, err)
 	}
 	s.rest()
 	put("delayed", time.Second)
@@ -184,9 +182,8 @@ func TestReturnedJobPublishesWakeUp(t *testing.T) {
 	s.rest()
 	put("woken", time.Hour)
 	client.ZUnionStore(t.Context(), s.Records.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.Records.QueueKey(queue, "scheduled")}})
-	if _, err := s.Records.WakeAll(t.Context(), queue, []store.Wake{{ID: "woken", At: time.Now()}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Records.WakeAll(t.Context(), queue, []store.Wake{{ID: "woken", At: time.Now()}})
+	must(t, err)
 	s.expectHandled("woken")
 }
 

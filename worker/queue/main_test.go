@@ -18,6 +18,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
+// note returns a notification to one device.
+func note(id string) *push.Notification {
+	return &push.Notification{ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}}}
+}
+
 // configOf returns the configuration of a worker without limits on its routes.
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{

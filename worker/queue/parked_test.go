@@ -44,11 +44,10 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 		}
 		elsewhere := func(id string) {
 			t.Helper()
-			if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), &push.Notification{
-				ID: id, App: "shop", User: "bob", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "f"}},
-			}); err != nil {
-				t.Fatal(err)
-			}
+			n := note(id)
+			n.User, n.Targets = "bob", []push.Target{{Platform: push.FCM, Token: "f"}}
+			_, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)
+			must(t, err)
 		}
 		full.enqueue("1", "2", "3")
 		elsewhere("passes")

@@ -52,9 +52,8 @@ func TestHostileMessageIsPulledInTime(t *testing.T) {
 	n := newTestWorker(t, client)
 	task := asynq.NewTask(store.TaskType, []byte(strings.Repeat(`"app":`, store.MaxEnvelopeSize/8)))
 	for range MaxPull {
-		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.NewShards(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.NewShards(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry))
+		must(t, err)
 	}
 	if jobs, err := n.take(n.queue); len(jobs) != MaxPull || err != nil {
 		t.Fatalf("%d jobs, %v", len(jobs), err)

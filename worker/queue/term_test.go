@@ -72,9 +72,7 @@ func (n *testWorker) enqueue(ids ...string) {
 	n.t.Helper()
 	producer := push.NewProducer(n.Client, "", 0).WithShards(1)
 	for _, id := range ids {
-		_, err := producer.Enqueue(n.t.Context(), &push.Notification{
-			ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
-		})
+		_, err := producer.Enqueue(n.t.Context(), note(id))
 		must(n.t, err)
 	}
 }
