@@ -54,7 +54,7 @@ func TestProducerCancelGivesSlotBack(t *testing.T) {
 // A slot that cannot be given back does not delay other users' slots, and is logged once.
 func TestFailedSlotReleaseDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
-	client := realRedis(t)
+	client := redistest.Own(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	log := r.logs()
 	for _, id := range []string{"a-bad", "b-good"} { // a batch is in the order of the IDs
@@ -80,8 +80,8 @@ func TestFailedSlotReleaseDelaysNoOtherUser(t *testing.T) {
 	})
 	must(t, client.Del(t.Context(), bad).Err())
 	wait(t, func() bool { return client.ZCard(t.Context(), due).Val() == 0 })
-	if got := strings.Count(log.text(), "given back late"); got != 1 || !strings.Contains(log.text(), "WRONGTYPE") {
-		t.Errorf("logged %d times:\n%s", got, log.text())
+	if got := strings.Count(log.String(), "given back late"); got != 1 || !strings.Contains(log.String(), "WRONGTYPE") {
+		t.Errorf("logged %d times:\n%s", got, log.String())
 	}
 }
 
@@ -109,7 +109,7 @@ var errDied = errors.New("the process has died")
 // without a slot.
 func TestInterruptedCancelLeavesNoSlot(t *testing.T) {
 	t.Parallel()
-	client := realRedis(t)
+	client := redistest.Own(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.start()
 	const points, each = 24, 3       // more points than a cancel has commands

@@ -67,35 +67,6 @@ func TestPausedSuccessorTakesOverNoSlot(t *testing.T) {
 	}
 }
 
-// A newer notification also supersedes an older one of a different category, but not that of a different
-// user.
-func TestCollapseSupersedesAcrossCategories(t *testing.T) {
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{}, map[string]throttle.Policy{
-		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
-	}))
-	r.start()
-	first := to("first")
-	first.Category = "slow"
-	r.enqueue(first)
-	r.settled(1)
-	r.enqueue(collapsing("older", "slow"))
-	r.deferred("older")
-	other := collapsing("other", "slow")
-	other.User = "u2"
-	r.enqueue(other) // of a different user
-	r.settled(2)
-	r.enqueue(collapsing("newer", "")) // of a different category, and so at once
-	counts := r.settled(4)
-	if counts.Ended[push.Superseded] != 1 || len(r.pushed("older")) != 0 || len(r.pushed("newer")) != 1 || len(r.pushed("other")) != 1 {
-		t.Errorf("counts %+v, pushed %+v", counts, r.pushed(""))
-	}
-	wait(t, func() bool {
-		timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "slow")})
-		must(t, err)
-		return len(timeline.Bookings) == 0
-	})
-}
-
 // A slowLimiter withholds the first answer about one notification until let is closed.
 type slowLimiter struct {
 	throttle.Planner

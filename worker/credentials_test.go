@@ -37,26 +37,19 @@ func (r *rig) standing(kind pause.Kind) pause.Pause {
 	return found
 }
 
-// keys returns the rig's configuration for APNs, its key, and a key that APNs does not know.
-func (r *rig) keys() (cfg apns.Config, right, wrong []byte) {
+// wrongly returns a sender with a key that APNs refuses, and a function that replaces the key.
+func (r *rig) wrongly() (s *apns.Sender, mend func()) {
 	r.t.Helper()
 	cfg, err := r.apns.WriteCredentials(r.t.TempDir())
 	must(r.t, err)
-	right, err = os.ReadFile(cfg.KeyFile)
+	right, err := os.ReadFile(cfg.KeyFile)
 	must(r.t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(r.t, err)
 	text, err := x509.MarshalPKCS8PrivateKey(key)
 	must(r.t, err)
-	return cfg, right, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
-}
-
-// wrongly returns a sender with a key that APNs refuses, and a function that replaces the key.
-func (r *rig) wrongly() (s *apns.Sender, mend func()) {
-	r.t.Helper()
-	cfg, right, wrong := r.keys()
-	must(r.t, os.WriteFile(cfg.KeyFile, wrong, 0o600))
-	s, err := apns.New(cfg)
+	must(r.t, os.WriteFile(cfg.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), 0o600))
+	s, err = apns.New(cfg)
 	must(r.t, err)
 	r.t.Cleanup(func() { s.Close() })
 	return s, func() {
@@ -155,7 +148,7 @@ func TestResumeEndsProviderPause(t *testing.T) {
 				t.Errorf("ended: %+v, %v", ended, err)
 			}
 			const line = `an operator resumed the app's provider" app=shop platform=apns by=ada`
-			wait(t, func() bool { return strings.Count(log.text(), line) == 2 })
+			wait(t, func() bool { return strings.Count(log.String(), line) == 2 })
 			wait(t, func() bool { // though nothing is sent
 				list, err := r.inspector().Pauses(t.Context())
 				must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -22,7 +23,7 @@ func TestDebugLogsEachEnd(t *testing.T) {
 	client := oneRedis(t)
 	for i, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		r := newRig(t, client, unlimited)
-		log := new(logged)
+		log := new(eventually.Log)
 		r.options.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
 		r.enqueue(to("good" + level.String()))
 		dead := to("gone" + level.String())
@@ -37,12 +38,12 @@ func TestDebugLogsEachEnd(t *testing.T) {
 			if level == slog.LevelDebug {
 				want = 1
 			}
-			if got := len(line.FindAllString(log.text(), -1)); got != want {
-				t.Errorf("%s at %s: %d lines, want %d: %s", name, level, got, want, log.text())
+			if got := len(line.FindAllString(log.String(), -1)); got != want {
+				t.Errorf("%s at %s: %d lines, want %d: %s", name, level, got, want, log.String())
 			}
 		}
-		if strings.Contains(log.text(), "deaddead") {
-			t.Errorf("a token is in the log: %s", log.text())
+		if strings.Contains(log.String(), "deaddead") {
+			t.Errorf("a token is in the log: %s", log.String())
 		}
 	}
 }
@@ -113,9 +114,5 @@ func TestFailedSlotReleaseIsRetried(t *testing.T) {
 	if told := r.seen.endings(push.Expired); counts.Ended[push.Expired] != 1 || told != 1 {
 		t.Errorf("%+v, and %d are observed", counts, told)
 	}
-	wait(t, func() bool {
-		audit, err := r.inspector().Audit(t.Context())
-		must(t, err)
-		return audit.Difference == 0 && audit.Queued == 0
-	})
+	r.accounts()
 }

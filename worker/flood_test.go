@@ -5,9 +5,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // 1,500 rejected notifications of one app leave memory in Redis: the notifications of a second app are
@@ -26,13 +28,9 @@ func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 	must(t, client.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err())
 	body := strings.Repeat("x", 2000)
 	for batch := range rejected / 100 {
-		var all []*push.Notification
-		for i := range 100 {
-			n := to(fmt.Sprintf("rejected-%d-%d", batch, i), google) // the app has no such provider
-			n.App, n.Body = "apple", body
-			all = append(all, n)
-		}
-		r.enqueueTogether(all)
+		r.enqueueAll(fmt.Sprint("rejected-", batch), 100, func(_ int, n *push.Notification) {
+			n.App, n.User, n.Body = "apple", "u1", body
+		}, google) // the app has no such provider
 		other := to(fmt.Sprint("other-", batch))
 		other.User = fmt.Sprint("u", batch)
 		r.enqueue(other)
@@ -43,7 +41,7 @@ func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 	if counts.Accepted != rejected+rejected/100+1 || counts.Ended[push.Rejected] != rejected || counts.Ended[push.Delivered] != rejected/100+1 || counts.Letters != bound {
 		t.Errorf("counts %+v", counts)
 	}
-	if text := log.text(); strings.Contains(text, "OOM") || strings.Contains(text, "full") {
+	if text := log.String(); strings.Contains(text, "OOM") || strings.Contains(text, "full") {
 		t.Errorf("Redis was full: %s", text)
 	}
 }
@@ -57,4 +55,33 @@ func usedMemory(t *testing.T, r *rig) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	must(t, err)
 	return n
+}
+
+// A notification of a second user leaves while most of the first user's flood is still on the queue. In
+// the end the whole flood is delivered, waits in its line, or is rejected.
+func TestFloodDelaysNoOtherUser(t *testing.T) {
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	r.options.MaxBooked = 20
+	const flood = 4000
+	r.enqueueAll("flood", flood, func(i int, n *push.Notification) { n.User = fmt.Sprint("flooded ", i%2) })
+	fresh := to("fresh")
+	fresh.User = "another"
+	r.enqueue(fresh)
+	r.start()
+	wait(t, func() bool { return r.record("fresh").State == push.Delivered })
+	counts, err := r.records.Counts(t.Context())
+	must(t, err)
+	t.Logf("%d were rejected before it", counts.Ended[push.Rejected])
+	if counts.Ended[push.Rejected] > flood/2 {
+		t.Errorf("%d of %d were rejected before it left", counts.Ended[push.Rejected], flood)
+	}
+	const inLine = 2 * 20 // in the lines
+	wait(t, func() bool {
+		counts, err = r.records.Counts(t.Context())
+		must(t, err)
+		return counts.Waiting() <= inLine
+	})
+	if counts.Ended[push.Delivered] != 3 || counts.Waiting() != inLine || counts.Ended[push.Rejected] != flood-inLine-2 {
+		t.Errorf("counts %+v, %d wait", counts, counts.Waiting())
+	}
 }

@@ -57,6 +57,14 @@ func byHand(t *testing.T, client redis.UniversalClient, queue, id string, payloa
 	must(t, err)
 }
 
+// putTask writes a task as a plain asynq client does.
+func putTask(t *testing.T, client redis.UniversalClient, queue string, payload []byte, options ...asynq.Option) {
+	t.Helper()
+	c := asynq.NewClientFromRedisClient(client)
+	_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, payload), append(options, asynq.Queue(queue))...)
+	must(t, err)
+}
+
 // left returns the number of tasks on the intake's queues.
 func left(t *testing.T, client redis.UniversalClient) (n int) {
 	t.Helper()
@@ -77,23 +85,17 @@ func left(t *testing.T, client redis.UniversalClient) (n int) {
 func TestIntakeAcceptsPlainAsynqTasks(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
-		c := asynq.NewClientFromRedisClient(client)
-		put := func(queue string, payload []byte, options ...asynq.Option) {
-			t.Helper()
-			_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, payload), append(options, asynq.Queue(queue))...)
-			must(t, err)
-		}
 		const normal, bulk = "pushpace-default", "pushpace-bulk"
 		sent := []string{"named", "twice", "task-id", "urgent", "for-bulk", "by-hand", "delayed", "exotic"}
-		put(normal, plain("named", nil))
-		put(normal, plain("twice", nil))
-		put(normal, plain("twice", nil))
-		put(normal, plain("", nil), asynq.TaskID("task-id"))
-		put(bulk, plain("urgent", func(n *push.Notification) { n.Priority = push.Critical }))
-		put(bulk, plain("for-bulk", nil))
-		put(normal, plain("exotic", nil), asynq.MaxRetry(1), asynq.Timeout(time.Second), asynq.Deadline(time.Now().Add(-time.Hour)), asynq.Retention(time.Hour))
-		put(normal, plain("delayed", nil), asynq.ProcessIn(2*time.Second))
-		put(normal, plain("later", nil), asynq.ProcessIn(time.Hour))
+		putTask(t, client, normal, plain("named", nil))
+		putTask(t, client, normal, plain("twice", nil))
+		putTask(t, client, normal, plain("twice", nil))
+		putTask(t, client, normal, plain("", nil), asynq.TaskID("task-id"))
+		putTask(t, client, bulk, plain("urgent", func(n *push.Notification) { n.Priority = push.Critical }))
+		putTask(t, client, bulk, plain("for-bulk", nil))
+		putTask(t, client, normal, plain("exotic", nil), asynq.MaxRetry(1), asynq.Timeout(time.Second), asynq.Deadline(time.Now().Add(-time.Hour)), asynq.Retention(time.Hour))
+		putTask(t, client, normal, plain("delayed", nil), asynq.ProcessIn(2*time.Second))
+		putTask(t, client, normal, plain("later", nil), asynq.ProcessIn(time.Hour))
 		byHand(t, client, normal, "task-by-hand", plain("by-hand", nil))
 
 		reasons := map[string]store.MalformedReason{
@@ -101,15 +103,15 @@ func TestIntakeAcceptsPlainAsynqTasks(t *testing.T) {
 			"large": store.MalformedSize, "huge": store.MalformedSize, "unique": store.MalformedForeign, "group": store.MalformedForeign,
 			"type": store.MalformedForeign, "no-hash": store.MalformedEnvelope, "no-message": store.MalformedEnvelope,
 		}
-		put(normal, plain("named", func(n *push.Notification) { n.Title = "another" }), asynq.TaskID("conflict"))
-		put(normal, []byte(`{"id":`), asynq.TaskID("no-json"))
-		put(normal, []byte(`{"id":"x","ap":"shop"}`), asynq.TaskID("unknown-field"))
-		put(normal, plain("x", func(n *push.Notification) { n.Targets = nil }), asynq.TaskID("no-target"))
-		put(normal, []byte(strings.Repeat("x", store.MaxPayload+1)), asynq.TaskID("large"))
-		put(normal, []byte(strings.Repeat("x", store.MaxEnvelopeSize)), asynq.TaskID("huge"))
-		put(normal, plain("x", nil), asynq.TaskID("unique"), asynq.Unique(time.Hour))
-		put(normal, plain("x", nil), asynq.TaskID("group"), asynq.Group("many"))
-		_, err := c.EnqueueContext(t.Context(), asynq.NewTask("email", []byte("{}")), asynq.Queue(normal), asynq.TaskID("type"))
+		putTask(t, client, normal, plain("named", func(n *push.Notification) { n.Title = "another" }), asynq.TaskID("conflict"))
+		putTask(t, client, normal, []byte(`{"id":`), asynq.TaskID("no-json"))
+		putTask(t, client, normal, []byte(`{"id":"x","ap":"shop"}`), asynq.TaskID("unknown-field"))
+		putTask(t, client, normal, plain("x", func(n *push.Notification) { n.Targets = nil }), asynq.TaskID("no-target"))
+		putTask(t, client, normal, []byte(strings.Repeat("x", store.MaxPayload+1)), asynq.TaskID("large"))
+		putTask(t, client, normal, []byte(strings.Repeat("x", store.MaxEnvelopeSize)), asynq.TaskID("huge"))
+		putTask(t, client, normal, plain("x", nil), asynq.TaskID("unique"), asynq.Unique(time.Hour))
+		putTask(t, client, normal, plain("x", nil), asynq.TaskID("group"), asynq.Group("many"))
+		_, err := asynq.NewClientFromRedisClient(client).EnqueueContext(t.Context(), asynq.NewTask("email", []byte("{}")), asynq.Queue(normal), asynq.TaskID("type"))
 		must(t, err)
 		must(t, client.Set(t.Context(), shard.QueueKey(normal, "t:no-hash"), "x", 0).Err())
 		must(t, client.HSet(t.Context(), shard.QueueKey(normal, "t:no-message"), "msg", "\xff").Err())
@@ -154,15 +156,12 @@ func TestPausedIntakeKeepsTasks(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	inspector := asynq.NewInspectorFromRedisClient(client)
-	c := asynq.NewClientFromRedisClient(client)
 	for i := range n {
-		_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain(fmt.Sprint("n-", i), nil)), asynq.Queue("pushpace-bulk"))
-		must(t, err)
+		putTask(t, client, "pushpace-bulk", plain(fmt.Sprint("n-", i), nil))
 	}
 	must(t, inspector.PauseQueue("pushpace-bulk"))
 	r.start()
-	_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain("other", nil)), asynq.Queue("pushpace-critical"))
-	must(t, err)
+	putTask(t, client, "pushpace-critical", plain("other", nil))
 	r.settled(1)
 	if on := left(t, client); on != n {
 		t.Errorf("%d are left", on)
@@ -180,22 +179,20 @@ func TestIntakeKeepsTasksDuringRedisError(t *testing.T) {
 	r := newRig(t, client, unlimited)
 	log := r.logs()
 	must(t, client.Set(t.Context(), shardKey(client, "counts"), "of another type", 0).Err())
-	c := asynq.NewClientFromRedisClient(client)
 	for _, id := range []string{"first", "second"} {
-		_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain(id, nil)), asynq.Queue("pushpace-default"))
-		must(t, err)
+		putTask(t, client, "pushpace-default", plain(id, nil))
 	}
 	r.start()
 	const trouble = "are not accepted, and stay"
-	wait(t, func() bool { return strings.Contains(log.text(), trouble) })
+	wait(t, func() bool { return strings.Contains(log.String(), trouble) })
 	time.Sleep(time.Second) // several polls
 	if n := left(t, client); n != 2 {
 		t.Errorf("%d are left", n)
 	}
 	must(t, client.Del(t.Context(), shardKey(client, "counts")).Err())
 	r.settled(2)
-	wait(t, func() bool { return strings.Contains(log.text(), "are accepted again") })
-	if n := strings.Count(log.text(), trouble); n != 1 {
+	wait(t, func() bool { return strings.Contains(log.String(), "are accepted again") })
+	if n := strings.Count(log.String(), trouble); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }
@@ -294,18 +291,12 @@ func TestIntakeSkipsRefusedTasks(t *testing.T) {
 	const n = store.MaxOffers + 10
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
-	c := asynq.NewClientFromRedisClient(client)
-	put := func(id string) {
-		t.Helper()
-		_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain(id, nil)), asynq.Queue("pushpace-default"))
-		must(t, err)
-	}
 	for i := range n {
 		id := fmt.Sprint("stays-", i)
 		must(t, client.Set(t.Context(), shardKey(client, "id:"+id), "of another type", 0).Err())
-		put(id)
+		putTask(t, client, "pushpace-default", plain(id, nil))
 	}
-	put("behind")
+	putTask(t, client, "pushpace-default", plain("behind", nil))
 	r.start()
 	r.settled(1)
 	if pushed := len(r.pushed("behind")); pushed != 1 {

@@ -42,27 +42,11 @@ func every(period time.Duration) throttle.Policy {
 	return throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: period}}}
 }
 
-// backlog enqueues n notifications of a user, and waits until the first is sent and the others are
-// deferred.
-func (r *rig) backlog(user, category string, n int) {
+// went waits until the n notifications of a line are sent.
+func (r *rig) went(user string, n int) {
 	r.t.Helper()
 	for i := range n {
-		notification := to(fmt.Sprint(user, category, i))
-		notification.User, notification.Category = user, category
-		r.enqueue(notification)
-		if i == 0 {
-			wait(r.t, func() bool { return len(r.pushed(notification.ID)) == 1 })
-		} else {
-			r.deferred(notification.ID)
-		}
-	}
-}
-
-// went waits until the whole backlog is sent.
-func (r *rig) went(user, category string, n int) {
-	r.t.Helper()
-	for i := range n {
-		id := fmt.Sprint(user, category, i)
+		id := fmt.Sprint(user, "-", i)
 		wait(r.t, func() bool { return len(r.pushed(id)) == 1 })
 	}
 }
@@ -89,31 +73,24 @@ func TestRaisedLimitReschedulesWaitingNotifications(t *testing.T) {
 	const n = 3
 	hour, second := every(time.Hour), every(time.Second)
 	for _, c := range []struct {
-		name       string
-		general    throttle.Policy
-		categories map[string]throttle.Policy
-		category   string
-		override   *limits.Override // first in force
-		change     func(ctx context.Context, o *limits.Overrides, limits []*limits.Policies) error
-		period     time.Duration // from then on
+		name     string
+		general  throttle.Policy
+		category string
+		override *limits.Override // first in force
+		change   func(ctx context.Context, o *limits.Overrides, limits []*limits.Policies) error
+		period   time.Duration // from then on
 	}{
-		{"a user's", hour, nil, "", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: second, By: "ann"})
-		}, time.Second},
-		{"a user's override is removed, and nothing is below it", throttle.Policy{}, nil, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+		{"a user's override is removed, and nothing is below it", throttle.Policy{}, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
 			_, err := o.Unset(ctx, limits.Level{User: "u"}, "ann")
 			return err
 		}, 0},
-		{"a user's override ends", second, nil, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+		{"a user's override ends", second, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
 			return o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: hour, Until: time.Now().Add(1500 * time.Millisecond), By: "ann"})
 		}, time.Second},
-		{"a category's", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{Level: limits.Level{Category: "news"}, Policy: second, By: "ann"})
-		}, time.Second},
-		{"a category is exempt, and waits for the general limits", hour, nil, "code", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+		{"a category is exempt, and waits for the general limits", hour, "code", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
 			return o.Set(ctx, limits.Override{Level: limits.Level{Category: "code"}, Policy: throttle.Policy{Exempt: true}, By: "ann"})
 		}, 0},
-		{"the default, reloaded", hour, nil, "", nil, func(_ context.Context, _ *limits.Overrides, limits []*limits.Policies) error {
+		{"the default, reloaded", hour, "", nil, func(_ context.Context, _ *limits.Overrides, limits []*limits.Policies) error {
 			for _, l := range limits {
 				l.SetBase(second, nil)
 			}
@@ -122,22 +99,18 @@ func TestRaisedLimitReschedulesWaitingNotifications(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r, o := tuned(t, realRedis(t), c.general, c.categories)
+			r, o := tuned(t, redistest.Own(t), c.general, nil)
 			if c.override != nil {
 				override := *c.override
 				override.By = "ann"
 				must(t, o.Set(t.Context(), override))
 			}
 			first, second := r.startTwo()
-			r.backlog("u", c.category, n)
+			r.line("u", []string{c.category}, n-1)
 			changed := time.Now()
 			must(t, c.change(t.Context(), o, []*limits.Policies{first, second}))
-			r.went("u", c.category, n)
-			scope := throttle.General
-			if c.category == "news" {
-				scope = c.category
-			}
-			r.apart("u", scope, changed.Add(time.Second), c.period)
+			r.went("u", n)
+			r.apart("u", throttle.General, changed.Add(time.Second), c.period)
 		})
 	}
 }
@@ -150,12 +123,12 @@ func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "slow", Category: "news"}, Policy: every(2 * time.Hour), By: "ann"}))
 	r.startTwo()
 	for u := range users {
-		r.backlog(fmt.Sprint("u", u, "-"), "news", n)
+		r.line(fmt.Sprint("u", u), []string{"news"}, n-1)
 	}
-	r.backlog("slow", "news", n)
+	r.line("slow", []string{"news"}, n-1)
 	for i := range n {
 		other := to(fmt.Sprint("other", i))
-		other.App, other.User, other.Category = "apple", "u0-", "news"
+		other.App, other.User, other.Category = "apple", "u0", "news"
 		r.enqueue(other)
 		if i == 0 { // if both are enqueued at once, either may be first
 			wait(t, func() bool { return len(r.pushed("other0")) == 1 })
@@ -165,11 +138,11 @@ func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Category: "news"}, Policy: every(time.Second), By: "ann"}))
 	changed := time.Now()
 	for u := range users {
-		user := fmt.Sprint("u", u, "-")
-		r.went(user, "news", n)
+		user := fmt.Sprint("u", u)
+		r.went(user, n)
 		r.apart(user, "news", changed.Add(time.Second), time.Second)
 	}
-	if len(r.pushed("slownews1")) != 0 || len(r.pushed("other1")) != 0 {
+	if len(r.pushed("slow-1")) != 0 || len(r.pushed("other1")) != 0 {
 		t.Error("a user with its own override, or one of another app, has the category's limit")
 	}
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
@@ -180,16 +153,16 @@ func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 func TestUserOverrideDoesNotWaitForScan(t *testing.T) {
 	t.Parallel()
 	const n = 2
-	client := realRedis(t)
+	client := redistest.Own(t)
 	locks := redistest.Count(client, names("pushpace:{limits}:pass"))
 	r, o := tuned(t, client, every(time.Hour), map[string]throttle.Policy{"news": every(time.Hour)})
 	r.start()
-	r.backlog("u", "", n)
+	r.line("u", []string{""}, n-1)
 	must(t, client.Set(t.Context(), "pushpace:{limits}:pass", "another worker", 0).Err())
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
 	wait(t, func() bool { return locks.Load() > 1 })
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "u"}, Policy: every(time.Second), By: "ann"}))
-	r.went("u", "", n)
+	r.went("u", n)
 }
 
 // names reports whether one of a command's arguments contains part.
@@ -250,7 +223,7 @@ func TestWorkerPullsNothingBeforeReadingOverrides(t *testing.T) {
 	r.enqueue(to("one"))
 	r.start()
 	wait(t, func() bool {
-		return strings.Contains(log.text(), "this worker pulls no jobs until it can read the operators' pauses and limits")
+		return strings.Contains(log.String(), "this worker pulls no jobs until it can read the operators' pauses and limits")
 	})
 	if n := len(r.pushed("")); n > 0 {
 		t.Errorf("%d are sent by unknown limits", n)

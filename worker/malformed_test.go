@@ -44,11 +44,7 @@ func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 	if counts.Ended[push.Delivered] != n+1 || counts.Malformed != 4 {
 		t.Errorf("counts %+v", counts)
 	}
-	wait(t, func() bool {
-		audit, err := r.inspector().Audit(ctx)
-		must(t, err)
-		return audit.Queued == 0 && audit.Difference == 0
-	})
+	r.accounts()
 }
 
 // A record of the wrong type prevents the end of its own notification, but not of others in the same
@@ -105,7 +101,7 @@ func TestForeignTaskBecomesDeadLetter(t *testing.T) {
 		stop := r.start()
 		r.settled(1)
 		stop()
-		wait(t, func() bool { a, err := r.inspector().Audit(t.Context()); return err == nil && a.Queued == 0 })
+		r.accounts()
 
 		for id, options := range foreign {
 			payload, err := push.Encode(&push.Job{Notification: to(id), AcceptedAt: time.Now()})
@@ -138,11 +134,7 @@ func TestForeignTaskBecomesDeadLetter(t *testing.T) {
 		if letter := r.letter("long"); letter.Reason != string(store.MalformedSize) || len(letter.Job) != 0 {
 			t.Errorf("letter %+v, %d bytes", letter.Reason, len(letter.Job))
 		}
-		wait(t, func() bool {
-			audit, err := r.inspector().Audit(t.Context())
-			must(t, err)
-			return audit.Queued == 0 && audit.Difference == 0
-		})
+		r.accounts()
 		if n := r.archived(); n != 0 {
 			t.Errorf("%d are archived", n)
 		}

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -20,11 +22,11 @@ import (
 )
 
 // pause begins the pause, and waits until a worker has logged it.
-func (r *rig) pause(h pause.Pause, log *logged) {
+func (r *rig) pause(h pause.Pause, log *eventually.Log) {
 	r.t.Helper()
-	before := strings.Count(log.text(), "paused by an operator")
+	before := strings.Count(log.String(), "paused by an operator")
 	must(r.t, r.control().Pause(r.t.Context(), &h))
-	wait(r.t, func() bool { return strings.Count(log.text(), "paused by an operator") > before })
+	wait(r.t, func() bool { return strings.Count(log.String(), "paused by an operator") > before })
 }
 
 func (r *rig) resume(h pause.Pause) {
@@ -37,8 +39,8 @@ func (r *rig) resume(h pause.Pause) {
 }
 
 // logs sets a readable log for the rig's workers.
-func (r *rig) logs() *logged {
-	log := new(logged)
+func (r *rig) logs() *eventually.Log {
+	log := new(eventually.Log)
 	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
 	return log
 }
@@ -89,14 +91,14 @@ func TestOperatorPauseCostsNoAttempt(t *testing.T) {
 	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.slots() != 2*n || r.archived() != 0 {
 		t.Errorf("counts %+v with %d pushes, %d slots", counts, len(r.pushed("")), r.slots())
 	}
-	wait(t, func() bool { return strings.Contains(log.text(), "an operator's pause is over") })
+	wait(t, func() bool { return strings.Contains(log.String(), "an operator's pause is over") })
 	for _, words := range []string{"paused by an operator", "an operator's pause is over"} {
-		if strings.Count(log.text(), words) != 1 || !strings.Contains(log.text(), `by=ada reason="a new certificate"`) {
-			t.Errorf("the log: %s", log.text())
+		if strings.Count(log.String(), words) != 1 || !strings.Contains(log.String(), `by=ada reason="a new certificate"`) {
+			t.Errorf("the log: %s", log.String())
 		}
 	}
-	if !strings.Contains(log.text(), "ended_by=ben") {
-		t.Errorf("the log: %s", log.text())
+	if !strings.Contains(log.String(), "ended_by=ben") {
+		t.Errorf("the log: %s", log.String())
 	}
 	if ttl := client.PTTL(t.Context(), "pushpace:{pauses}:operators").Val(); ttl <= 0 || ttl > time.Minute {
 		t.Errorf("what has ended stays for %s", ttl)
@@ -120,7 +122,7 @@ func TestLostPausesAndOverridesAreRecorded(t *testing.T) {
 	wait(t, func() bool { return r.options.Limits.Muted(limits.Level{App: "shop", User: "ben"}, false) })
 	must(t, client.Del(t.Context(), slices.Concat(client.Keys(t.Context(), "pushpace:{limits}:*").Val(), client.Keys(t.Context(), "pushpace:{pauses}:*").Val())...).Err())
 	for _, words := range []string{"an operator's pause is gone from Redis before its end", `Redis has lost overrides and mutes before their end: set them again" count=2`} {
-		wait(t, func() bool { return strings.Contains(log.text(), words) })
+		wait(t, func() bool { return strings.Contains(log.String(), words) })
 	}
 	var loss *control.Loss
 	wait(t, func() (complete bool) {
@@ -210,21 +212,13 @@ func TestPauseEndDuringEnqueueLosesNothing(t *testing.T) {
 func TestCriticalPassesResumedNotifications(t *testing.T) {
 	t.Parallel()
 	const n = 3000
-	r := newRig(t, realRedis(t), unlimited)
+	r := newRig(t, redistest.Own(t), unlimited)
 	log := r.logs()
 	r.options.Concurrency = 64
 	r.start()
 	hold := pause.Pause{App: "shop", Category: "bulk"}
 	r.pause(hold, log)
-	var all []*push.Notification
-	for i := range n {
-		h := to(fmt.Sprintf("held-%04d", i), apple)
-		h.Category, h.User = "bulk", fmt.Sprint("u", i)
-		all = append(all, h)
-	}
-	for some := range slices.Chunk(all, 500) {
-		r.enqueueTogether(some)
-	}
+	r.enqueueAll("held", n, func(_ int, h *push.Notification) { h.Category = "bulk" })
 	r.asleep(n)
 	r.resume(hold)
 	sent := func() []standin.Entry { return r.apns.Ledger().Entries() }

@@ -1,11 +1,6 @@
 package worker_test
 
 import (
-	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,29 +20,7 @@ func TestOutcomesReachWebhook(t *testing.T) {
 	r.options.Hasten(0, 0, 20*time.Millisecond)
 	r.records = r.records.WithBounds(store.Bounds{Outcomes: 1000, Apps: map[string]bool{"shop": true}})
 	r.options.Outcomes = 1000
-	var mu sync.Mutex
-	told := map[string]store.OutcomeEvent{}
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, err := io.ReadAll(request.Body)
-		if err == nil {
-			err = verify(body, request.Header)
-		}
-		var report struct {
-			Outcomes []store.OutcomeEvent `json:"outcomes"`
-		}
-		if err == nil {
-			err = json.Unmarshal(body, &report)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", body, err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, event := range report.Outcomes {
-			told[event.ID] = event
-		}
-	}))
-	t.Cleanup(hook.Close)
+	hook := newReceiver(t)
 	r.options.OutcomeWebhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Keys: [][]byte{webhookKey}}}
 	r.start()
 
@@ -79,9 +52,8 @@ func TestOutcomesReachWebhook(t *testing.T) {
 		"delivered": push.Delivered, "two": push.Delivered, "dead": push.Undeliverable, "cancelled": push.Cancelled,
 		"expired": push.Expired, "superseded": push.Superseded, "newer": push.Delivered,
 	}
-	wait(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(told) == len(want) })
-	mu.Lock()
-	defer mu.Unlock()
+	wait(t, func() bool { return len(hook.outcomes()) == len(want) })
+	told := hook.outcomes()
 	for id, state := range want {
 		e := told[id]
 		if e.State != state || e.App != "shop" || e.User != "u1" || e.Entry == "" || e.Targets == nil || time.Since(e.At).Abs() > time.Minute || !e.At.Equal(e.At.Truncate(time.Millisecond)) {

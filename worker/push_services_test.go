@@ -55,9 +55,7 @@ func TestFailingPushServiceDelaysNoOtherService(t *testing.T) {
 		r.enqueue(to(fmt.Sprint("fine-", i), laptop(push.WebPushGoogle, fmt.Sprint("fine-", i))))
 	}
 	for i := range n {
-		if state := r.ends(fmt.Sprint("fine-", i)); state != push.Delivered {
-			t.Errorf("a fine one is %s", state)
-		}
+		r.expect(push.Delivered, fmt.Sprint("fine-", i))
 	}
 	for _, name := range []string{"silent-0", "down-1"} {
 		if state := r.record(name).State; state.Ended() {
@@ -93,11 +91,7 @@ func TestPauseOfPlatformCoversItsPushServices(t *testing.T) {
 	r.status("google", inspect.ForPause) // by the pause of all
 	_, err = r.control().Resume(t.Context(), all)
 	must(t, err)
-	for _, id := range []string{"google", "apple-2"} {
-		if state := r.ends(id); state != push.Delivered {
-			t.Errorf("%s is %s", id, state)
-		}
-	}
+	r.expect(push.Delivered, "google", "apple-2")
 }
 
 // Many dead endpoints of unknown hosts, which anyone may invent, do not delay notifications to other
@@ -111,12 +105,11 @@ func TestDeadEndpointsDelayNoOtherEndpoint(t *testing.T) {
 		r.enqueue(to(fmt.Sprint("dead-", i), webpushtest.Subscription(fmt.Sprintf("https://permanently-removed.invalid/%d", i))))
 	}
 	for i := range n {
-		if state := r.ends(fmt.Sprint("dead-", i)); state != push.Undeliverable {
-			t.Fatalf("dead-%d is %s", i, state)
-		}
+		r.expect(push.Undeliverable, fmt.Sprint("dead-", i))
 	}
 	r.enqueue(to("fine", laptop(push.WebPushOther, "fine")))
-	if state := r.ends("fine"); state != push.Delivered || server.Ledger().Len() != 1 {
-		t.Errorf("a fine one is %s, and %d were sent", state, server.Ledger().Len())
+	r.expect(push.Delivered, "fine")
+	if n := server.Ledger().Len(); n != 1 {
+		t.Errorf("%d were sent", n)
 	}
 }

@@ -41,19 +41,6 @@ func (r *rig) meterFCM(rate throttle.Rate, burst int) {
 	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", rate, burst)}}
 }
 
-// enqueueAll enqueues one notification for each of n users.
-func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
-	r.t.Helper()
-	var all []*push.Notification
-	for i := range n {
-		one := to(fmt.Sprintf("%s-%d", name, i), google)
-		one.User = one.ID
-		with(one)
-		all = append(all, one)
-	}
-	r.enqueueTogether(all)
-}
-
 // A notification over quota waits for units, and spends no attempt and no slot. A notification to several
 // devices costs a unit for each device.
 func TestQuotaLimitsAllWorkers(t *testing.T) {
@@ -63,8 +50,8 @@ func TestQuotaLimitsAllWorkers(t *testing.T) {
 	r.meterFCM(throttle.Rate{Count: count, Period: period}, 5)
 	r.start()
 	r.start()
-	r.enqueueAll(n, "over", func(*push.Notification) {})
-	r.enqueueAll(families, "family", func(one *push.Notification) {
+	r.enqueueAll("over", n, nil, google)
+	r.enqueueAll("family", families, func(_ int, one *push.Notification) {
 		one.Targets = nil
 		for k := range devices {
 			one.Targets = append(one.Targets, push.Target{Platform: push.FCM, Token: fmt.Sprint(one.ID, "-", k)})
@@ -93,9 +80,9 @@ func TestCriticalGoesFirstOnExhaustedQuota(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.meterFCM(throttle.Rate{Count: 60, Period: time.Minute}, 20)
 	r.start()
-	r.enqueueAll(60, "bulk", func(n *push.Notification) { n.Priority = push.Bulk })
+	r.enqueueAll("bulk", 60, func(_ int, n *push.Notification) { n.Priority = push.Bulk }, google)
 	wait(t, func() bool { return len(r.pushed("")) >= 18 })
-	r.enqueueAll(2, "code", func(n *push.Notification) { n.Priority = push.Critical })
+	r.enqueueAll("code", 2, func(_ int, n *push.Notification) { n.Priority = push.Critical }, google)
 	wait(t, func() bool { return len(r.pushed("code-0"))+len(r.pushed("code-1")) == 2 })
 	if sent := len(r.pushed("")); sent > 40 {
 		t.Errorf("they have waited for %d others", sent)
@@ -109,18 +96,10 @@ func TestStatusReportsQuotaWait(t *testing.T) {
 	r.meterFCM(throttle.Rate{Count: 6, Period: time.Minute}, 1)
 	r.start()
 	const n = 40
-	r.enqueueAll(n, "over", func(*push.Notification) {})
+	r.enqueueAll("over", n, nil, google)
 	operator := inspect.New(r.client, r.records, nil, r.options.Limits)
-	wait(t, func() bool { // all but the sent notifications
-		list, err := operator.Waits(t.Context())
-		must(t, err)
-		for _, s := range list {
-			if s.For == inspect.ForQuota {
-				return s.Count >= n-10
-			}
-		}
-		return false
-	})
+	// all but the sent notifications
+	wait(t, func() bool { return r.shares(100)[inspect.ForQuota].Count >= n-10 })
 	wait(t, func() bool { // for the quota, and not for a slow worker
 		waiting := 0
 		for i := range n {
@@ -154,9 +133,9 @@ func TestThroughputLimitsCategory(t *testing.T) {
 	r.options.Meter = realMeter(r.t)
 	r.options.Throughputs = map[string]map[string]worker.Quota{"shop": {"news": quota("category/shop/news", throttle.Rate{Count: count, Period: period}, 5)}}
 	r.start()
-	r.enqueueAll(n, "news", func(n *push.Notification) { n.Category = "news" })
-	r.enqueueAll(n, "other", func(*push.Notification) {})
-	r.enqueueAll(2, "twice", func(n *push.Notification) { n.Category, n.User = "news", "twice" })
+	r.enqueueAll("news", n, func(_ int, n *push.Notification) { n.Category = "news" }, google)
+	r.enqueueAll("other", n, nil, google)
+	r.enqueueAll("twice", 2, func(_ int, n *push.Notification) { n.Category, n.User = "news", "twice" }, google)
 	r.settled(2*n + 1)
 	wait(t, func() bool { // the second one of "twice" has a slot in an hour
 		return len(r.timeline("twice").Bookings) == 1
@@ -193,8 +172,8 @@ func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 		return status.Waits.For == inspect.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo are unknown: the meter is away")
 	})
 	const told = "the remaining units of a quota are unknown"
-	wait(t, func() bool { return strings.Contains(log.text(), told) })
-	if text := log.text(); !strings.Contains(text, "quota=fcm/demo") || !strings.Contains(text, "the meter is away") {
+	wait(t, func() bool { return strings.Contains(log.String(), told) })
+	if text := log.String(); !strings.Contains(text, "quota=fcm/demo") || !strings.Contains(text, "the meter is away") {
 		t.Error(text)
 	}
 	if sent := r.pushed(""); len(sent) != 1 || sent[0].Notification != "flows" {
@@ -205,8 +184,8 @@ func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 	if record := r.record("metered"); record.State != push.Delivered || record.Attempts != 1 {
 		t.Errorf("%+v", record)
 	}
-	wait(t, func() bool { return strings.Contains(log.text(), "the remaining units of a quota are known again") })
-	if n := strings.Count(log.text(), told); n != 1 {
+	wait(t, func() bool { return strings.Contains(log.String(), "the remaining units of a quota are known again") })
+	if n := strings.Count(log.String(), told); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }
@@ -305,18 +284,18 @@ func TestDeviceLimitDelaysPushUntilUnitsAreFree(t *testing.T) {
 	away.on.Store(true)
 	log := r.logs()
 	r.start()
-	r.enqueueAll(3, "n", func(*push.Notification) {})
+	r.enqueueAll("n", 3, nil, google)
 	for i := range 3 {
 		wait(t, func() bool {
 			return r.overDevice(fmt.Sprint("n-", i), "the remaining units of the device are unknown: the meter is away")
 		})
 	}
-	if text := log.text(); !strings.Contains(text, "a device's limit cannot be checked") || !strings.Contains(text, "the meter is away") {
+	if text := log.String(); !strings.Contains(text, "a device's limit cannot be checked") || !strings.Contains(text, "the meter is away") {
 		t.Error(text)
 	}
 	away.on.Store(false)
 	r.settled(2)
-	r.enqueueAll(1, "brief", func(n *push.Notification) { n.TTL = push.Duration(2 * time.Second) })
+	r.enqueueAll("brief", 1, func(_ int, n *push.Notification) { n.TTL = push.Duration(2 * time.Second) }, google)
 	if counts := r.settled(3); counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 2 {
 		t.Errorf("%+v", counts)
 	}
@@ -330,7 +309,7 @@ func TestDeviceLimitDelaysPushUntilUnitsAreFree(t *testing.T) {
 }
 
 // A push that certainly was not sent does not count for its device. The device's key does not
-// contain the token.
+// contain the token. A FID has its own key, even if its text equals a token's.
 func TestDeviceLimitCountsSentPushes(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.guardDevices(realMeter(t), time.Hour)
@@ -347,8 +326,50 @@ func TestDeviceLimitCountsSentPushes(t *testing.T) {
 	wait(t, func() bool { return look(2) })
 	r.enqueue(to("flows", google))
 	r.settled(1)
-	key = fmt.Sprintf("device/fcm/%.16x", sha256.Sum256([]byte(googleToken)))
-	if look(2) || !look(1) {
-		t.Error("what is sent is not counted under its key")
+	r.enqueue(to("fid", toFID(googleToken)))
+	r.settled(2)
+	for _, kind := range []string{"fcm", "fcm/fid"} {
+		key = fmt.Sprintf("device/%s/%.16x", kind, sha256.Sum256([]byte(googleToken)))
+		if look(2) || !look(1) {
+			t.Errorf("what is sent is not counted once under %s", key)
+		}
 	}
+}
+
+// A quota's override applies to the next push. When the override ends, the waiting jobs leave long before
+// the time to which they were deferred.
+func TestQuotaOverrideWakesWaitingJobs(t *testing.T) {
+	t.Parallel()
+	const key, n = "fcm/demo", 10
+	r, o := tuned(t, redistest.Own(t), throttle.Policy{}, nil)
+	policies := r.options.Limits
+	r.options.Meter = meter.NewRedis(r.client, "pushpace")
+	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: {Key: key, Spec: func() meter.Spec {
+		rate := throttle.Rate{Count: 1000, Period: time.Second}
+		if overridden, found := policies.Quota(key); found {
+			rate = overridden
+		}
+		return meter.Spec{Rates: []throttle.Rate{rate}, Life: redistest.Patience} // the unit of the hour does not expire
+	}}}}
+	hourly := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Quota: key}, Policy: hourly, By: "ann"}))
+	r.startTwo()
+	r.enqueueAll("over", n, nil, google)
+	wait(t, func() bool {
+		later := 0
+		for _, q := range r.queued(inspect.Selection{For: inspect.ForQuota}) {
+			if time.Until(q.Until) > time.Minute {
+				later++
+			}
+		}
+		return later == n-1
+	})
+	r.enqueue(to("flows")) // the waiting notifications do not delay other ones
+	wait(t, func() bool { return len(r.pushed("flows")) == 1 })
+	if sent := len(r.fcm.Ledger().Entries()); sent != 1 {
+		t.Errorf("%d were sent, and one may be in an hour", sent)
+	}
+	_, err := o.Unset(t.Context(), limits.Level{Quota: key}, "ann")
+	must(t, err)
+	r.settled(n + 1)
 }

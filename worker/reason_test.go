@@ -20,7 +20,7 @@ func TestReasonDecidesReturn(t *testing.T) {
 		return meter.Spec{Rates: []throttle.Rate{{Count: 10, Period: time.Second}}}.Promise()
 	}}
 	routes := route.New(route.Config{
-		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}, Concurrency: 1,
+		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil, push.APNs: nil}}, Concurrency: 1,
 		Quotas: map[string]map[push.Platform]route.Quota{"shop": {push.FCM: quota}}, Throughputs: map[string]map[string]route.Quota{"shop": {"news": {Key: "news", Spec: quota.Spec}}},
 	})
 	r := routes.Of("shop")[push.FCM]
@@ -46,6 +46,11 @@ func TestReasonDecidesReturn(t *testing.T) {
 		if got, park := d.requeueSkipped(c.skip); got != c.want || park != c.parks {
 			t.Errorf("%s: %+v by %q, want %+v by %q", name, got, park, c.want, c.parks)
 		}
+	}
+	closed := outcome{skip: skip{reason: routeClosed}}
+	both := &delivery{Notification: new(push.Notification), routes: []*route.Route{r, routes.Of("shop")[push.APNs]}, outcomes: []outcome{closed, closed}}
+	if _, park := both.requeueSkipped(closed.skip); park != store.ParkName([]string{way, "shop/apns"}) {
+		t.Errorf("two closed routes: by %q", park)
 	}
 }
 
@@ -95,7 +100,6 @@ func TestUnsentNotificationCostsNoAttempt(t *testing.T) {
 func TestOriginBackoffCountsAsRetryTime(t *testing.T) {
 	t.Parallel()
 	alone := outcome{skip: skip{reason: originBackoff, cause: "down", left: time.Minute}}
-	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
 	now := time.Unix(10_000, 0)
 	for name, c := range map[string]struct {
 		outcomes []outcome

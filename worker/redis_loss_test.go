@@ -46,9 +46,9 @@ func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 			wait(t, func() bool { return r.client.Ping(t.Context()).Err() == nil })
 			looks(2)
 			if c.want > 0 { // these reads may have failed without a connection
-				wait(t, func() bool { return strings.Contains(log.text(), "Redis has lost accepted notifications") })
+				wait(t, func() bool { return strings.Contains(log.String(), "Redis has lost accepted notifications") })
 			}
-			told := log.text()
+			told := log.String()
 			if got := strings.Count(told, "Redis has lost accepted notifications"); got != c.want {
 				t.Errorf("logged %d times, want %d:\n%s", got, c.want, told)
 			}

@@ -33,7 +33,7 @@ func TestRefusedWritesStopSending(t *testing.T) {
 	wait(t, func() bool { return len(r.pushed("")) >= 50 })
 	must(t, client.ConfigSet(t.Context(), "maxmemory", "1mb").Err())
 	before := len(r.pushed(""))
-	wait(t, func() bool { return strings.Contains(log.text(), "Redis refuses to write") })
+	wait(t, func() bool { return strings.Contains(log.String(), "Redis refuses to write") })
 	quiet := -1
 	wait(t, func() bool { // until one check finds nothing new in flight
 		last := quiet
@@ -50,17 +50,17 @@ func TestRefusedWritesStopSending(t *testing.T) {
 	if all := len(r.pushed("")); counts.Ended[push.Delivered] != n || all != n {
 		t.Errorf("%d delivered, %d pushed, want %d each", counts.Ended[push.Delivered], all, n)
 	}
-	if got := strings.Count(log.text(), "Redis refuses to write"); got != 1 || !strings.Contains(log.text(), "OOM") {
-		t.Errorf("said %d times: %s", got, log.text())
+	if got := strings.Count(log.String(), "Redis refuses to write"); got != 1 || !strings.Contains(log.String(), "OOM") {
+		t.Errorf("said %d times: %s", got, log.String())
 	}
-	wait(t, func() bool { return strings.Contains(log.text(), "Redis writes again") })
+	wait(t, func() bool { return strings.Contains(log.String(), "Redis writes again") })
 }
 
 // A sent notification holds its permit until its end is recorded: with one permit, no second notification
 // is sent until then.
 func TestPermitIsHeldUntilEndIsRecorded(t *testing.T) {
 	t.Parallel()
-	client := realRedis(t)
+	client := redistest.Own(t)
 	r := newRig(t, client, unlimited)
 	begun, goOn, first := make(chan struct{}), make(chan struct{}), sync.Once{}
 	own := redistest.Another(t, client)

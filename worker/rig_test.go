@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -28,6 +29,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/route"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
@@ -69,14 +72,6 @@ func oneRedis(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	t.Parallel()
 	return redistest.One(t)
-}
-
-// realRedis returns a client with its own database of a real Redis.
-func realRedis(t *testing.T) redis.UniversalClient {
-	t.Helper()
-	options := redistest.Shared(t).Options()
-	options.DB = redistest.Database(t)
-	return redistest.Connect(t, options)
 }
 
 // home returns the shard of u1, the user in most tests.
@@ -166,6 +161,19 @@ func (r *rig) enqueueTogether(all []*push.Notification) {
 	}
 }
 
+// enqueueAll enqueues one notification for each of n users in one call, changed by with unless that is nil.
+func (r *rig) enqueueAll(name string, n int, with func(i int, one *push.Notification), targets ...push.Target) {
+	r.t.Helper()
+	all := make([]*push.Notification, n)
+	for i := range all {
+		all[i] = to(fmt.Sprint(name, "-", i), targets...)
+		if all[i].User = all[i].ID; with != nil {
+			with(i, all[i])
+		}
+	}
+	r.enqueueTogether(all)
+}
+
 // settled waits until n notifications have ended, and returns the counts. It fails if no further
 // notification ends within eventually.Patience.
 func (r *rig) settled(n int) (counts store.Counts) {
@@ -242,6 +250,7 @@ func (r *rig) archived() int {
 
 // seen is an Observer that records.
 type seen struct {
+	worker.NopObserver
 	mu       sync.Mutex
 	deferred []throttle.Decision
 	ages     []time.Duration
@@ -261,13 +270,11 @@ func (s *seen) Handled(age time.Duration) {
 	s.ages = append(s.ages, age)
 	s.mu.Unlock()
 }
-func (s *seen) Checked(time.Duration) {}
 func (s *seen) Deferred(_, _ string, d throttle.Decision) {
 	s.mu.Lock()
 	s.deferred = append(s.deferred, d)
 	s.mu.Unlock()
 }
-func (s *seen) Paced(time.Duration) {}
 func (s *seen) Posted(_ string, kind webhook.Kind, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +299,6 @@ func (s *seen) closings() []providers.Reason {
 	defer s.mu.Unlock()
 	return slices.Clone(s.closed)
 }
-func (s *seen) Attempted(string, push.Platform, providers.Outcome, time.Duration) {}
 
 func (s *seen) deferrals() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.deferred) }
 
@@ -309,4 +315,85 @@ func wait(t testing.TB, condition func() bool) {
 	if !eventually.Within(4*time.Minute, condition) {
 		t.Fatal("the condition did not hold within four minutes")
 	}
+}
+
+// deferred waits until a limit has deferred the notification and its job is on the queue.
+func (r *rig) deferred(id string) *store.Record {
+	r.t.Helper()
+	wait(r.t, func() bool {
+		if r.record(id).Deferrals == 0 {
+			return false
+		}
+		status, err := r.inspector().Status(r.t.Context(), push.Ref{ID: id})
+		must(r.t, err)
+		return status.Job == "retry"
+	})
+	return r.record(id)
+}
+
+func (r *rig) inspector() *inspect.Inspector {
+	return inspect.New(r.client, r.records, r.limiter, r.options.Limits)
+}
+
+func (r *rig) control() *control.Control {
+	return r.rests(control.New(r.client, r.records, r.limiter, r.options.Limits))
+}
+
+// cancel cancels a notification that carries no others.
+func (r *rig) cancel(ref push.Ref) error {
+	_, err := r.control().Cancel(r.t.Context(), ref, 0)
+	return err
+}
+
+// rests makes the test's end wait for the control's delayed work.
+func (r *rig) rests(c *control.Control) *control.Control {
+	r.t.Cleanup(func() { c.Rest(context.Background()) })
+	return c
+}
+
+// accounts waits until the audit is exact: a job may leave the queue after its notification has ended.
+func (r *rig) accounts() {
+	r.t.Helper()
+	wait(r.t, func() bool {
+		audit, err := r.inspector().Audit(r.t.Context())
+		must(r.t, err)
+		return audit.Difference == 0 && audit.Queued == audit.Waiting
+	})
+}
+
+func statusOf(t *testing.T, w *worker.Worker, app string, platform push.Platform) route.Status {
+	t.Helper()
+	for _, s := range w.Routes() {
+		if s.App == app && s.Platform == platform {
+			return s
+		}
+	}
+	t.Fatalf("no route %s/%s", app, platform)
+	return route.Status{}
+}
+
+// run starts a worker that stops at the end of the test, and returns it.
+func (r *rig) run() *worker.Worker {
+	r.t.Helper()
+	w, err := worker.New(r.options)
+	must(r.t, err)
+	must(r.t, w.Start(r.t.Context()))
+	r.t.Cleanup(func() { must(r.t, w.Stop(context.Background())) })
+	return w
+}
+
+// status waits until the notification waits for the cause, and returns its status.
+func (r *rig) status(id string, cause inspect.Cause) *inspect.Status {
+	r.t.Helper()
+	var status *inspect.Status
+	wait(r.t, func() bool {
+		var err error
+		status, err = r.inspector().Status(r.t.Context(), push.Ref{ID: id})
+		must(r.t, err)
+		if status.State.Ended() {
+			r.t.Fatalf("%s has ended: %+v", id, status.Record)
+		}
+		return status.Waits.For == cause
+	})
+	return status
 }

@@ -1,16 +1,13 @@
 package worker_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -126,8 +123,8 @@ func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 	if received, paused := r.apns.Count().Received, len(r.seen.closings()); received > int64(paused)+5 {
 		t.Errorf("%d requests in %d pauses, while the app is misconfigured", received, paused)
 	}
-	if got := strings.Count(log.text(), "level=ERROR"); got != 1 {
-		t.Errorf("%d errors are logged:\n%s", got, log.text())
+	if got := strings.Count(log.String(), "level=ERROR"); got != 1 {
+		t.Errorf("%d errors are logged:\n%s", got, log.String())
 	}
 	if got := r.seen.closings()[0]; got != "InvalidProviderToken" {
 		t.Errorf("paused because of %s", got)
@@ -137,56 +134,10 @@ func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n {
 		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
 	}
-	wait(t, func() bool { return strings.Contains(log.text(), "works again") })
-	if strings.Contains(log.text(), appleToken) {
-		t.Errorf("the log: %s", log.text())
+	wait(t, func() bool { return strings.Contains(log.String(), "works again") })
+	if strings.Contains(log.String(), appleToken) {
+		t.Errorf("the log: %s", log.String())
 	}
-}
-
-// If most tokens are dead, the app's environment is probably wrong. The route closes, and the tokens
-// after that are not reported dead.
-func TestDeadTokenSpikeClosesRoute(t *testing.T) {
-	const n = 140
-	client := oneRedis(t)
-	r := newRig(t, client, unlimited)
-	r.options.Concurrency = 2
-	r.hasten(100*time.Millisecond, time.Second)
-	r.apns.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "BadDeviceToken"})
-	r.start()
-	r.enqueueMany("wrong", n, apple)
-	wait(t, func() bool { return len(r.seen.closings()) >= 2 })
-	counts, err := r.records.Counts(t.Context())
-	must(t, err)
-	dropped := counts.Ended[push.Undeliverable]
-	if dropped < 99 || dropped > 101 || r.seen.closings()[0] != providers.DeadTokenSpike {
-		t.Errorf("%d tokens are dropped before it is seen, then paused because of %s", dropped, r.seen.closings()[0])
-	}
-	if reported := client.XLen(t.Context(), shardKey(client, "dead-tokens:shop")).Val(); reported != dropped {
-		t.Errorf("%d tokens are dropped, %d reported", dropped, reported)
-	}
-	r.apns.Recover()
-	counts = r.settled(n)
-	if counts.Ended[push.Delivered] != n-dropped {
-		t.Errorf("counts %+v", counts)
-	}
-}
-
-// logged is a log that is safe for concurrent use.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // If a notification's provider is paused at its slot, the notification gives the slot back, and a
@@ -216,4 +167,50 @@ func TestPausedProviderReleasesSlot(t *testing.T) {
 	if got := r.slots(); got != 2 {
 		t.Errorf("%d slots are spent on two that were sent", got)
 	}
+}
+
+// If a provider refuses the app's configuration for one token, only that notification waits, and its
+// retries do not close the route.
+func TestOneRefusedTokenWaitsAlone(t *testing.T) {
+	const n = 10
+	for name, c := range map[string]struct {
+		target push.Target
+		answer standin.Answer
+	}{
+		"fcm, a third party":  {google, standin.Answer{Status: http.StatusUnauthorized, Reason: "THIRD_PARTY_AUTH_ERROR"}},
+		"apns, its key":       {apple, standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"}},
+		"fcm, one over quota": {google, standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, oneRedis(t), unlimited)
+			log := r.logs()
+			r.options.Attempts = 100
+			one := devices(0xfff, c.target)[0]
+			r.apns.Respond(one.Token, repeated(100, c.answer)...)
+			r.fcm.Respond(one.Token, repeated(100, c.answer)...)
+			r.start()
+			r.enqueue(to("refused", one))
+			wait(t, func() bool { return r.record("refused").Attempts == 1 })
+			r.enqueueMany("flows", n, c.target)
+			r.settled(n)
+			wait(t, func() bool { return r.record("refused").Attempts >= 3 })
+			r.enqueueMany("later", n, c.target)
+			if counts := r.settled(2 * n); counts.Ended[push.Delivered] != 2*n {
+				t.Errorf("counts %+v", counts)
+			}
+			if len(r.pauses()) != 0 || len(r.seen.closings()) != 0 {
+				t.Errorf("pauses %+v, closed for %v", r.pauses(), r.seen.closings())
+			}
+			if kind := r.record("refused").Outcomes[0].Kind; kind == "misconfigured" && !strings.Contains(log.String(), "only this notification waits") {
+				t.Errorf("the log does not report it:\n%s", log.String())
+			}
+		})
+	}
+}
+
+func repeated(n int, a standin.Answer) (all []standin.Answer) {
+	for range n {
+		all = append(all, a)
+	}
+	return all
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate/inspect"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -17,7 +18,7 @@ import (
 func TestUncheckedUserDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	const n = 5
-	client := realRedis(t)
+	client := redistest.Own(t)
 	r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: n, Period: time.Minute}}}, nil))
 	limiter := throttle.WithOutage(r.limiter, throttle.Open, throttle.OutageOptions{})
 	r.options.Limiter = limiter
@@ -34,8 +35,8 @@ func TestUncheckedUserDelaysNoOtherUser(t *testing.T) {
 		t.Errorf("counts %+v", counts)
 	}
 	r.asleep(n)
-	if lines := strings.Count(log.text(), "the limits of a user cannot be checked"); lines != 1 || !strings.Contains(log.text(), "WRONGTYPE") {
-		t.Errorf("the log says\n%s", log.text())
+	if lines := strings.Count(log.String(), "the limits of a user cannot be checked"); lines != 1 || !strings.Contains(log.String(), "WRONGTYPE") {
+		t.Errorf("the log says\n%s", log.String())
 	}
 	if stats := limiter.Stats(); stats.Outages > 0 {
 		t.Errorf("%+v", stats)

@@ -40,8 +40,8 @@ func TestUnknownCategoryIsCountedAndLogged(t *testing.T) {
 			if counted != want.counted {
 				t.Errorf("counted %d, want %d", counted, want.counted)
 			}
-			if named := strings.Count(log.text(), "category=odrers"); named != min(1, want.counted) {
-				t.Errorf("named %d times:\n%s", named, log.text())
+			if named := strings.Count(log.String(), "category=odrers"); named != min(1, want.counted) {
+				t.Errorf("named %d times:\n%s", named, log.String())
 			}
 			if record := r.record("one"); policy == limits.RefuseUnknown && record.Outcomes[0].Reason != "unknown_category" {
 				t.Errorf("%+v", record)

@@ -6,20 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
-
-// shard returns the key prefix of the notification's shard.
-func (r *rig) shard(id string) string {
-	r.t.Helper()
-	keys, err := r.client.Keys(r.t.Context(), "*:id:"+id).Result()
-	must(r.t, err)
-	if len(keys) != 1 {
-		r.t.Fatalf("records of %s: %q", id, keys)
-	}
-	return strings.TrimSuffix(keys[0], "id:"+id)
-}
 
 // visited waits until that many failures of the job are counted.
 func (r *rig) visited(id string, failures int) {
@@ -37,26 +27,26 @@ func TestUnrecordedPushIsSentOnce(t *testing.T) {
 		answer  standin.Answer
 		targets []push.Target
 		state   push.State
-		spoil   func(r *rig, shard string) (mend func())
+		spoil   func(r *rig) (mend func())
 	}{
-		"a count": {standin.Answer{}, []push.Target{apple, google}, push.Delivered, func(r *rig, shard string) func() {
-			must(r.t, r.client.HSet(r.t.Context(), shard+"counts", "delivered", "abc").Err())
-			return func() { must(r.t, r.client.HSet(r.t.Context(), shard+"counts", "delivered", 0).Err()) }
+		"a count": {standin.Answer{}, []push.Target{apple, google}, push.Delivered, func(r *rig) func() {
+			must(r.t, r.client.HSet(r.t.Context(), shardKey(r.client, "counts"), "delivered", "abc").Err())
+			return func() { must(r.t, r.client.HSet(r.t.Context(), shardKey(r.client, "counts"), "delivered", 0).Err()) }
 		}},
-		"the dead tokens": {standin.Answer{Status: http.StatusGone, Reason: "Unregistered"}, []push.Target{apple}, push.Undeliverable, func(r *rig, _ string) func() {
+		"the dead tokens": {standin.Answer{Status: http.StatusGone, Reason: "Unregistered"}, []push.Target{apple}, push.Undeliverable, func(r *rig) func() {
 			must(r.t, r.client.Set(r.t.Context(), shardKey(r.client, "dead-tokens:shop"), "x", 0).Err())
 			return func() { must(r.t, r.client.Del(r.t.Context(), shardKey(r.client, "dead-tokens:shop")).Err()) }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, realRedis(t), hourly)
+			r := newRig(t, redistest.Own(t), hourly)
 			r.options.GiveUp(time.Second)
 			if c.answer.Status != 0 {
 				r.apns.RespondAlways(c.answer)
 			}
 			r.enqueue(to("stubborn", c.targets...))
-			mend := c.spoil(r, r.shard("stubborn"))
+			mend := c.spoil(r)
 			r.start()
 			r.visited("stubborn", 2)
 			mend()
@@ -83,7 +73,7 @@ func TestUnrecordedPushIsSentOnce(t *testing.T) {
 // If its dead token can never be reported, a notification still ends after its attempts.
 func TestUnreportedDeadTokenEndsNotification(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, realRedis(t), hourly)
+	r := newRig(t, redistest.Own(t), hourly)
 	r.options.GiveUp(time.Second)
 	log := r.logs()
 	r.options.Attempts = 1
@@ -92,7 +82,7 @@ func TestUnreportedDeadTokenEndsNotification(t *testing.T) {
 	r.start()
 	r.enqueue(to("dead"))
 	counts := r.settled(1)
-	if counts.Ended[push.Undeliverable] != 1 || r.apns.Count().Received != 1 || !strings.Contains(log.text(), "dead tokens could not be reported") {
-		t.Errorf("counts %+v, %d requests, log:\n%s", counts, r.apns.Count().Received, log.text())
+	if counts.Ended[push.Undeliverable] != 1 || r.apns.Count().Received != 1 || !strings.Contains(log.String(), "dead tokens could not be reported") {
+		t.Errorf("counts %+v, %d requests, log:\n%s", counts, r.apns.Count().Received, log.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -58,7 +59,7 @@ func (s *waitingSender) at(id string) time.Time {
 // once, and the waiting ones cost almost no CPU time.
 func TestStuckAppDelaysNoOtherApp(t *testing.T) {
 	const apps, waiting, fresh = 200, 20_000, 2000
-	r := newRig(t, realRedis(t), unlimited)
+	r := newRig(t, redistest.Own(t), unlimited)
 	stuck, others := &waitingSender{hangs: make(chan struct{}), came: map[string]time.Time{}}, &waitingSender{came: map[string]time.Time{}}
 	r.options.Senders = map[string]map[push.Platform]providers.Sender{"stuck": {push.APNs: stuck}}
 	for i := range apps - 1 {
@@ -71,12 +72,7 @@ func TestStuckAppDelaysNoOtherApp(t *testing.T) {
 		return processorTime(t) - before
 	}
 	nothing := idle()
-	all := make([]*push.Notification, waiting)
-	for i := range all {
-		all[i] = to(fmt.Sprint("stuck-", i), apple)
-		all[i].App, all[i].User = "stuck", all[i].ID
-	}
-	r.enqueueTogether(all)
+	r.enqueueAll("stuck", waiting, func(_ int, n *push.Notification) { n.App = "stuck" })
 	time.Sleep(5 * time.Second)
 	beside := idle()
 	t.Logf("in 5 s an idle worker takes %s of CPU time, and %s with %d waiting", nothing, beside, waiting)
@@ -117,7 +113,7 @@ func TestFlappingRouteSendsEachNotificationOnce(t *testing.T) {
 	if testing.Short() {
 		flaps = 10
 	}
-	r := newRig(t, realRedis(t), unlimited)
+	r := newRig(t, redistest.Own(t), unlimited)
 	r.options.Concurrency = most
 	r.start()
 	down := standin.Answer{Status: http.StatusServiceUnavailable}

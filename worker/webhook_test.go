@@ -28,12 +28,18 @@ func verify(body []byte, header http.Header) error {
 	return verifier.Verify(body, header)
 }
 
+// A report is the body of a request of either webhook.
+type report struct {
+	DeadTokens []store.DeadToken    `json:"dead_tokens"`
+	Outcomes   []store.OutcomeEvent `json:"outcomes"`
+}
+
 // A receiver is a producer's webhook.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
-	answers []int             // the next answers; then 204
-	got     []store.DeadToken // the acknowledged tokens
+	answers []int  // the next answers; then 204
+	got     report // what it has acknowledged
 }
 
 // hangs in receiver.answers stands for no answer.
@@ -46,16 +52,14 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 		if err == nil {
 			err = verify(body, request.Header)
 		}
-		var report struct {
-			DeadTokens []store.DeadToken `json:"dead_tokens"`
-		}
+		var posted report
 		if err == nil {
-			err = json.Unmarshal(body, &report)
+			err = json.Unmarshal(body, &posted)
 		}
 		if err != nil || request.Method != http.MethodPost {
 			t.Errorf("%s %s: %v", request.Method, body, err)
 		}
-		if status, ok := r.next(report.DeadTokens); ok {
+		if status, ok := r.next(posted); ok {
 			if status == hangs {
 				<-request.Context().Done()
 				return
@@ -73,11 +77,11 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 }
 
 // next returns the status of the next answer. If no answer is left, it acknowledges the reports.
-func (r *receiver) next(reported []store.DeadToken) (status int, ok bool) {
+func (r *receiver) next(posted report) (status int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.answers) == 0 {
-		r.got = append(r.got, reported...)
+		r.got.DeadTokens, r.got.Outcomes = append(r.got.DeadTokens, posted.DeadTokens...), append(r.got.Outcomes, posted.Outcomes...)
 		return 0, false
 	}
 	status, r.answers = r.answers[0], r.answers[1:]
@@ -90,12 +94,23 @@ func (r *receiver) tokens() []store.DeadToken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var once []store.DeadToken
-	for _, d := range r.got {
+	for _, d := range r.got.DeadTokens {
 		if !slices.Contains(once, d) {
 			once = append(once, d)
 		}
 	}
 	return once
+}
+
+// outcomes returns the acknowledged ends by the notification's ID.
+func (r *receiver) outcomes() map[string]store.OutcomeEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string]store.OutcomeEvent{}
+	for _, e := range r.got.Outcomes {
+		all[e.ID] = e
+	}
+	return all
 }
 
 // pending returns the number of dead tokens that the app's webhook has not acknowledged.
@@ -111,7 +126,9 @@ func (r *rig) pending(app string) int64 {
 	return -1
 }
 
+// A dead FID is reported as a FID. Logs and records contain only the last characters of FIDs and tokens.
 func TestDeadTokensReachWebhook(t *testing.T) {
+	const fid = "deaddead1tRk2bX0mYw9sL"
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.options.Hasten(0, 0, 20*time.Millisecond)
@@ -124,30 +141,38 @@ func TestDeadTokensReachWebhook(t *testing.T) {
 	elsewhere := to("elsewhere", dead)
 	elsewhere.App = "apple"
 	r.enqueue(elsewhere)
-	counts := r.settled(2)
-	if counts.DeadTokens != 2 {
+	r.enqueue(to("fid", toFID(fid)))
+	counts := r.settled(3)
+	if counts.DeadTokens != 3 {
 		t.Errorf("counts %+v", counts)
 	}
-	wait(t, func() bool { return len(hook.tokens()) > 0 })
+	wait(t, func() bool { return len(hook.tokens()) > 1 })
 	wait(t, func() bool { return r.pending("shop") == 0 })
 	got := hook.tokens()
-	if len(got) != 1 {
+	if len(got) != 2 {
 		t.Fatalf("the webhook has got %+v, want its own app's once", got)
 	}
-	d := got[0]
+	slices.SortFunc(got, func(a, b store.DeadToken) int { return strings.Compare(a.Notification, b.Notification) })
+	if d := got[0]; d.Notification != "fid" || d.FID != fid || d.Token != "" || d.Platform != push.FCM || d.Reason != "UNREGISTERED" {
+		t.Errorf("the webhook has got %+v", d)
+	}
+	if o := r.record("fid").Outcomes; len(o) != 1 || o[0].TokenEnd != fid[len(fid)-6:] || o[0].Platform != push.FCM {
+		t.Errorf("outcomes %+v", o)
+	}
+	d := got[1]
 	if d.App != "shop" || d.User != "u1" || d.Platform != push.APNs || d.Token != deadToken || d.Reason != "Unregistered" ||
 		d.Notification != "half" || d.Since.IsZero() || !d.Since.Before(d.At) || !d.At.Equal(d.At.Truncate(time.Millisecond)) || time.Since(d.At) > time.Minute || d.Entry == "" {
 		t.Errorf("the webhook has got %+v", d)
 	}
-	for _, secret := range []string{"secret-path", string(webhookKey), deadToken} {
-		if strings.Contains(log.text(), secret) {
-			t.Errorf("the log shows %s: %s", secret, log.text())
+	for _, secret := range []string{"secret-path", string(webhookKey), deadToken, fid} {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("the log shows %s: %s", secret, log.String())
 		}
 	}
 	// one message for the first failure, with the cause, and one for its end
-	if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answered 500, not 2xx") ||
-		strings.Count(log.text(), "the webhook works again") != 1 {
-		t.Errorf("the log says %s", log.text())
+	if strings.Count(log.String(), "a webhook fails") != 1 || !strings.Contains(log.String(), "the webhook answered 500, not 2xx") ||
+		strings.Count(log.String(), "the webhook works again") != 1 {
+		t.Errorf("the log says %s", log.String())
 	}
 	r.seen.mu.Lock()
 	defer r.seen.mu.Unlock()

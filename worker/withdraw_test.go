@@ -107,7 +107,7 @@ func TestWithdrawEndsWaitingGroup(t *testing.T) {
 // The cost of a withdrawal does not depend on other users' notifications.
 func TestWithdrawReadsOnlyOneUser(t *testing.T) {
 	t.Parallel()
-	client := realRedis(t)
+	client := redistest.Own(t)
 	r := newRig(t, client, unlimited)
 	for i := range 300 {
 		n := to(fmt.Sprint("n", i))
