@@ -72,7 +72,8 @@ func TestPermitIsHeldUntilEndIsRecorded(t *testing.T) {
 	}))
 	r.options.Queue, r.options.Concurrency = own, 1
 	w := r.run()
-	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
+	// two targets, so that it is settled by a command of its own; of one route, as others get their permits back
+	r.enqueue(to("first", devices(1, apple)[0], devices(2, apple)[0]))
 	<-begun
 	r.enqueue(to("second", apple))
 	key := queueKey(client, push.Default.Queue(), "retry")
