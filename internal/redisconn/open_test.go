@@ -2,16 +2,10 @@ package redisconn
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -26,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
 )
 
 const secret = "canary-4f1c"
@@ -91,6 +86,9 @@ func TestOpenSingleServer(t *testing.T) {
 	defer direct.Close()
 	if got, err := direct.Get(t.Context(), "k").Result(); err != nil || got != "v" {
 		t.Errorf("in database 3: %q, %v", got, err)
+	}
+	if list, err := direct.ClientList(t.Context()).Result(); err != nil || !strings.Contains(list, " name=pushpace ") {
+		t.Errorf("%v\n%s", err, list)
 	}
 }
 
@@ -177,29 +175,21 @@ func hold(t *testing.T, texts []string, words ...string) {
 func TestOpenWarnsOfLosses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name string
-		args []string
-		want []string
+		name      string
+		args      []string
+		forbidden string
+		want      []string
 	}{
-		{"snapshots", []string{"--save", "60 1"}, nil},
-		{"both", []string{"--maxmemory-policy", "volatile-ttl"}, []string{"maxmemory-policy is volatile-ttl", "nothing is persisted"}},
-		{"CONFIG forbidden", []string{"--rename-command", "CONFIG", ""}, nil},
-		{"INFO forbidden", []string{"--user", "default on nopass ~* &* +@all -info"}, []string{"the user may not call INFO"}},
+		{"snapshots", []string{"--save", "60 1"}, "", nil},
+		{"both", []string{"--maxmemory-policy", "volatile-ttl"}, "", []string{"maxmemory-policy is volatile-ttl", "nothing is persisted"}},
+		{"CONFIG forbidden", []string{"--rename-command", "CONFIG", ""}, "", nil},
+		{"INFO forbidden", nil, "-info", []string{"the user may not call INFO"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			// Starting the server needs INFO, so that INFO is forbidden only afterwards.
-			args, user := tt.args, ""
-			if len(args) > 0 && args[0] == "--user" {
-				args, user = nil, args[1]
-			}
-			s := redistest.Start(t, redistest.Args(args...))
-			if user != "" {
-				command := []any{"ACL", "SETUSER"}
-				for part := range strings.FieldsSeq(user) {
-					command = append(command, part)
-				}
-				must(t, s.Client(t).Do(t.Context(), command...).Err())
+			s := redistest.Start(t, redistest.Args(tt.args...))
+			if tt.forbidden != "" {
+				forbid(t, s, tt.forbidden) // later, as starting the server needs INFO
 			}
 			cfg := settings(config.Single, s.Addr())
 			conn := open(t, cfg)
@@ -224,27 +214,12 @@ func TestOpenWarnsOfLosses(t *testing.T) {
 	}
 }
 
-// silent accepts connections and never answers.
+// silent returns an address to which the kernel connects, and where no program answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var conns []net.Conn
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				break
-			}
-			conns = append(conns, conn)
-		}
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	}()
-	t.Cleanup(func() { _ = l.Close(); <-done })
+	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }
 
@@ -331,7 +306,10 @@ func TestOpenEndsWithinLimit(t *testing.T) {
 
 func TestOpenWithTLS(t *testing.T) {
 	t.Parallel()
-	certificate, authority := selfSigned(t)
+	certificate, ca, err := standin.NewCertificate()
+	must(t, err)
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(authority, ca, 0o600))
 	server := miniredis.NewMiniRedis()
 	must(t, server.StartTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
 	t.Cleanup(server.Close)
@@ -357,24 +335,7 @@ func TestOpenWithTLS(t *testing.T) {
 	}
 }
 
-// selfSigned makes a certificate for 127.0.0.1, and a file with the certificate.
-func selfSigned(t *testing.T) (tls.Certificate, string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotAfter:     time.Now().Add(time.Hour),
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA:         true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
-}
-
+// The embedded Redis uses the real clock, and other programs cannot read it.
 func TestOpenEmbedded(t *testing.T) {
 	t.Parallel()
 	conn := open(t, settings(config.Embedded))
@@ -382,6 +343,15 @@ func TestOpenEmbedded(t *testing.T) {
 	ctx := t.Context()
 	if len(conn.Warnings) > 0 {
 		t.Errorf("warnings: %q", conn.Warnings)
+	}
+	addr := c.(*redis.Client).Options().Addr
+	stranger := redis.NewClient(&redis.Options{Addr: addr})
+	defer stranger.Close()
+	if err := stranger.Get(ctx, "k").Err(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+		t.Errorf("without the password: %v", err)
+	}
+	if host, _, _ := net.SplitHostPort(addr); host != "127.0.0.1" {
+		t.Errorf("it listens on %s", addr)
 	}
 	must(t, c.Set(ctx, "short", "v", 50*time.Millisecond).Err())
 	must(t, c.Set(ctx, "long", "v", time.Hour).Err())
@@ -391,19 +361,5 @@ func TestOpenEmbedded(t *testing.T) {
 	}
 	if now, err := c.Time(ctx).Result(); err != nil || time.Since(now).Abs() > time.Minute {
 		t.Errorf("its clock says %v, %v", now, err)
-	}
-}
-
-func TestEmbeddedRequiresPassword(t *testing.T) {
-	t.Parallel()
-	conn := open(t, settings(config.Embedded))
-	addr := conn.Client.(*redis.Client).Options().Addr
-	stranger := redis.NewClient(&redis.Options{Addr: addr})
-	defer stranger.Close()
-	if err := stranger.Get(t.Context(), "k").Err(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
-		t.Errorf("without the password: %v", err)
-	}
-	if host, _, _ := net.SplitHostPort(addr); host != "127.0.0.1" {
-		t.Errorf("it listens on %s", addr)
 	}
 }

@@ -42,40 +42,6 @@ func works(t *testing.T, conn *Conn) {
 	}
 }
 
-func TestOpenNamesConnections(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	works(t, open(t, settings(config.Single, s.Addr())))
-	list, err := s.Client(t).ClientList(t.Context()).Result()
-	if err != nil || !strings.Contains(list, " name=pushpace ") {
-		t.Errorf("%v\n%s", err, list)
-	}
-}
-
-func TestOpenWorksWithoutOptionalCommands(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		renamed   []string
-		forbidden []any
-	}{
-		"no HELLO":        {renamed: []string{"HELLO"}},
-		"no right to any": {forbidden: []any{"-client", "-ping", "-info", "-config", "-command", "-select"}},
-		"nothing but what is needed": {
-			renamed:   []string{"CLIENT", "HELLO", "PING", "CONFIG", "COMMAND", "SELECT", "SCRIPT"},
-			forbidden: []any{"-info", "-@dangerous"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t, renamed(c.renamed...))
-			if c.forbidden != nil {
-				forbid(t, s, c.forbidden...)
-			}
-			works(t, open(t, settings(config.Single, s.Addr())))
-		})
-	}
-}
-
 // If Redis refuses HELLO, the client sends the credentials by AUTH.
 func TestOpenAuthenticatesWithoutHelloAndClient(t *testing.T) {
 	t.Parallel()

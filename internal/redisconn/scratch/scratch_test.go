@@ -21,17 +21,11 @@ var queueKey = strings.ReplaceAll(shard.AsynqKeys, "*", "key")
 func claimed(t *testing.T) (*Database, *redis.Client) {
 	server := redistest.Start(t)
 	settings, err := Settings("bench", server.Addr(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg, err := config.Parse("config.yaml", nil, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := Claim(t.Context(), "bench", &cfg.Redis)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	options := server.Options()
 	options.DB = cfg.Redis.DB
 	c := redis.NewClient(options)
