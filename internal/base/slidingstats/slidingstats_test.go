@@ -1,6 +1,7 @@
 package slidingstats
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestQuantileIsWithinAnEighth(t *testing.T) {
 		}
 		slices.Sort(us)
 		for _, share := range []float64{.5, .99, 1} {
-			rank := min(len(us)-1, max(0, ceil(share*float64(len(us)))-1))
+			rank := min(len(us)-1, max(0, int(math.Ceil(share*float64(len(us))))-1))
 			exact, got := time.Duration(us[rank])*time.Microsecond, Quantile(h.Counts(), share)
 			if off := (got - exact).Abs(); off > max(16*time.Microsecond, exact/8) {
 				t.Errorf("%v of %v: %s, want %s", share, us, got, exact)
@@ -75,12 +76,4 @@ func TestQuantileIsWithinAnEighth(t *testing.T) {
 	if got := h.Counts(); got[0] != 1 || got[len(got)-1] != 1 {
 		t.Error(got)
 	}
-}
-
-func ceil(f float64) int {
-	n := int(f)
-	if float64(n) < f {
-		n++
-	}
-	return n
 }
