@@ -1,9 +1,7 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -50,95 +48,57 @@ func (d *digests) step(op store.DigestOp, x int, claim string, most int) store.P
 func (d *digests) join(x, most int) store.Part { return d.step(store.JoinDigest, x, "", most) }
 func (d *digests) wait(x, most int) store.Part { return d.step(store.WaitInDigest, x, "", most) }
 
-// The model numbers a few notifications and keeps sets of them as bits.
+// few is how many notifications each user has.
+const few = 4
 
-const (
-	few    = 3
-	nobody = -1
-)
-
-// keys is the model's state: the content of the notifications' records and of the digest's key.
-type keys struct {
-	ended  [few]bool
-	joined [few]uint8 // by the carrier
-	open   [few]bool
-	slot   [few]bool // the notification has been put off
-	last   int8      // the digest's key
-}
-
-// step is Digest for x in the model. It returns whether x has ended, and the carrier that it has
-// joined.
-func (k *keys) step(op string, x int, owned bool, most int) (ended bool, into int) {
-	k.open[x] = false
-	if k.ended[x] {
-		return true, nobody
-	}
-	if op == "close" || !owned {
-		return false, nobody
-	}
-	c := int(k.last)
-	if !k.slot[x] && k.joined[x] == 0 && c != nobody && c != x && k.open[c] && !k.ended[c] && count(k.joined[c])+1 < most {
-		k.joined[c] |= 1 << x
-		k.ended[x] = true
-		return false, c
-	}
-	if op == "wait" {
-		k.open[x], k.last = true, int8(x)
-	}
-	return false, nobody
-}
-
-func count(set uint8) (n int) {
-	for ; set != 0; set &= set - 1 {
-		n++
-	}
-	return n
-}
-
-// The script agrees with the model after any sequence of steps.
-func TestDigestScriptMatchesModel(t *testing.T) {
+// A notification joins the digest of a notification that waits. It joins none if it has had a slot or
+// carries others, or if its job is in another claim; nor if the digest is closed or full, or its carrier
+// has ended.
+func TestOnlyNewNotificationJoinsOpenDigest(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		const most = 3
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
-		random := rand.New(rand.NewPCG(1, 2))
-		for round := range 60 {
-			d, k := newDigests(t, records, fmt.Sprint("u", round)), keys{last: nobody}
-			most := 2 + random.IntN(2)
-			for range 12 {
-				x := random.IntN(few)
-				switch n := random.IntN(7); n {
-				case 0, 1, 2, 3:
-					op := []store.DigestOp{store.CloseDigest, store.JoinDigest, store.WaitInDigest, store.WaitInDigest}[n]
-					claim := []string{"", "", "", "lost"}[random.IntN(4)]
-					ended, into := k.step(string(op), x, claim == "", most)
-					got := d.step(op, x, claim, most)
-					if got.Ended != ended || (got.Into != "") != (into != nobody) || into != nobody && got.Into != d.id(into) {
-						t.Fatalf("round %d: %s of %d: %+v, want %t, into %d", round, op, x, got, ended, into)
-					}
-					if !ended && into == nobody && members(d, got) != k.joined[x] {
-						t.Fatalf("round %d: %d carries %v, want %b", round, x, got.Joined, k.joined[x])
-					}
-				case 4, 5:
-					must(t, client.HSet(t.Context(), d.at.Key("id:"+d.id(x)), "until", 1).Err())
-					k.slot[x] = true
-				case 6:
-					first, err := d.at.Settle(t.Context(), d.id(x), &store.End{State: push.Delivered})
-					if err != nil || first == k.ended[x] {
-						t.Fatalf("round %d: %d ends: %t, %v", round, x, first, err)
-					}
-					k.ended[x] = true
-				}
+		closes := func(d *digests, x int) { d.step(store.CloseDigest, x, "", most) }
+		for name, c := range map[string]struct {
+			before func(d *digests) // between the wait of 0 and the join of 2
+			joins  bool
+		}{
+			"open":                  {func(*digests) {}, true},
+			"closed":                {func(d *digests) { closes(d, 0) }, false},
+			"carrier checked again": {func(d *digests) { d.join(0, most) }, false},
+			"opened again":          {func(d *digests) { closes(d, 0); d.wait(0, most) }, true},
+			"opened by another claim": {func(d *digests) {
+				closes(d, 0)
+				d.step(store.WaitInDigest, 1, "lost", most)
+			}, false},
+			"with room": {func(d *digests) { d.join(1, most) }, true},
+			"full":      {func(d *digests) { d.join(1, most); d.join(3, most) }, false},
+			"carrier ended": {func(d *digests) {
+				must(t, second(d.at.Settle(t.Context(), d.id(0), &store.End{State: push.Delivered})))
+			}, false},
+			"slot": {func(d *digests) { must(t, client.HSet(t.Context(), d.at.Key("id:"+d.id(2)), "until", 1).Err()) }, false},
+			"carries another": {func(d *digests) {
+				closes(d, 0)
+				d.wait(2, most)
+				d.join(1, most)
+				closes(d, 2)
+				d.wait(0, most)
+			}, false},
+		} {
+			d := newDigests(t, records, name)
+			d.wait(0, most)
+			c.before(d)
+			if p := d.step(store.JoinDigest, 2, "lost", most); p.Into != "" {
+				t.Errorf("%s: joined by a job in another claim: %+v", name, p)
+			}
+			if p := d.join(2, most); (p.Into == d.id(0)) != c.joins || p.Ended {
+				t.Errorf("%s: %+v, want it to join: %t", name, p, c.joins)
+			}
+			if p := d.join(2, most); p.Ended != c.joins {
+				t.Errorf("%s: %+v, want it ended: %t", name, p, c.joins)
 			}
 		}
 	})
-}
-
-func members(d *digests, p store.Part) (set uint8) {
-	for x := range few {
-		if slices.Contains(p.Joined, d.id(x)) {
-			set |= 1 << x
-		}
-	}
-	return set
 }
 
 // A carrier keeps the titles of the first two joined notifications and the JSON of the newest by
@@ -172,7 +132,7 @@ func TestDigestKeepsTitlesAndNewest(t *testing.T) {
 			t.Errorf("%+v, %v", record, err)
 		}
 		counts, err := records.Counts(t.Context())
-		if err != nil || counts.Ended[push.Digested] != 2 || counts.Waiting() != 1 {
+		if err != nil || counts.Ended[push.Digested] != 2 || counts.Waiting() != few-2 {
 			t.Errorf("%+v, %v", counts, err)
 		}
 		events, err := store.NewOutcomes(store.NewRecords(client, prefix, 0).WithShards(1)).Next(t.Context(), "shop", "g", time.Hour, 10)
@@ -182,40 +142,6 @@ func TestDigestKeepsTitlesAndNewest(t *testing.T) {
 		must(t, second(d.at.Settle(t.Context(), d.id(1), &store.End{State: push.Delivered})))
 		if left := client.HKeys(t.Context(), d.at.Key("id:"+d.id(1))).Val(); slices.Contains(left, "newest") || !slices.Contains(left, "told") {
 			t.Errorf("its record has %q", left)
-		}
-	})
-}
-
-// Take refuses a carrier, unless the option Carriers allows the loss of its joined notifications.
-func TestTakeRefusesCarrier(t *testing.T) {
-	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		producer := push.NewProducer(client, prefix, 0).WithShards(1)
-		records := store.NewRecords(client, prefix, 0).WithShards(1)
-		for x := range few + 1 {
-			n := &push.Notification{ID: fmt.Sprint("u-", x), App: "shop", User: "u", Category: "likes", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", Digest: &push.Digest{Key: "post 4711/ü"}}
-			must(t, second(producer.Enqueue(t.Context(), n)))
-		}
-		d := newDigests(t, records, "u")
-		ref := func(x int) push.Ref { return push.Ref{ID: d.id(x), App: "shop", User: "u"} }
-		d.wait(0, few)
-		d.wait(1, few)
-		for range 2 {
-			carries := new(store.CarriesError)
-			if _, err := d.at.Take(t.Context(), ref(0), store.TakeOptions{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
-				t.Errorf("took a carrier: %v", err)
-			}
-		}
-		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Others: store.AllOthers})
-		for i, err := range errs {
-			if err != nil || taken[i].State != push.Cancelled {
-				t.Errorf("%d: %+v, %v", i, taken[i], err)
-			}
-		}
-		if p := d.wait(2, few); p.Into != "" {
-			t.Errorf("joined an ended notification: %+v", p)
-		}
-		if _, err := d.at.Take(t.Context(), ref(2), store.TakeOptions{State: push.Cancelled, Read: push.Contents}); err != nil {
-			t.Errorf("a carrier without joined notifications: %v", err)
 		}
 	})
 }

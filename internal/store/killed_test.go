@@ -110,26 +110,13 @@ func (r *killedRig) setAside(u *store.Unfit) error {
 	return r.at.Drop(r.ctx, &u.Job)
 }
 
-// fail ends the job's notification with a dead letter.
-func (r *killedRig) fail() error {
-	letter := &store.Letter{ID: r.job.ID, State: store.Exhausted, Queue: boardQueue, Job: r.job.Payload}
-	_, err := r.at.Settle(r.ctx, r.job.ID, &store.End{State: store.Exhausted, App: "a", Letter: letter})
-	return err
-}
-
-// exhaust ends the notification, and then the job.
+// exhaust ends the notification with a dead letter, and then the job.
 func (r *killedRig) exhaust() error {
-	if err := r.fail(); err != nil {
+	letter := &store.Letter{ID: r.job.ID, State: store.Exhausted, Queue: boardQueue, Job: r.job.Payload}
+	if _, err := r.at.Settle(r.ctx, r.job.ID, &store.End{State: store.Exhausted, App: "a", Letter: letter}); err != nil {
 		return err
 	}
 	return r.ends(r.job, func(e *store.Ends) { e.Add(r.job) })
-}
-
-// requeue returns the move of the job's dead letter.
-func (r *killedRig) requeue() (move func() error) {
-	l, err := r.at.Letter(r.ctx, r.job.ID)
-	r.must(err)
-	return func() error { return r.at.Requeue(r.ctx, l, l.Job, nil, &store.Facts{App: "a", User: "u"}) }
 }
 
 // outcome describes the place of each job, the state of its notification and the counts.
@@ -145,25 +132,9 @@ func (r *killedRig) outcome() string {
 	return said
 }
 
-// killedMoves return a repeatable move of the rig.
+// killedMoves return a repeatable move of the rig, which takes several commands. moves.twice repeats the
+// moves of one command.
 var killedMoves = map[string]func(r *killedRig) (move func() error){
-	"accept": func(r *killedRig) func() error {
-		r.ids = append(r.ids, "new")
-		a := r.at.NewAcceptance("new", boardQueue, r.payload("new", "a", time.Time{}), nil, store.Facts{App: "a", User: "u"})
-		return func() error { return r.records.NewAcceptor().Enqueue(r.ctx, a) }
-	},
-	"accept several": func(r *killedRig) func() error {
-		var all []*store.Acceptance
-		for i, at := range []time.Time{{}, time.Now().Add(time.Hour), {}} {
-			id := fmt.Sprint("new-", i)
-			r.ids = append(r.ids, id)
-			all = append(all, r.at.NewAcceptance(id, boardQueue, r.payload(id, "a", at), nil, store.Facts{App: "a", User: "u", NotBefore: at}))
-		}
-		return func() error {
-			r.records.NewAcceptor().EnqueueAll(r.ctx, all)
-			return errors.Join(all[0].Err, all[1].Err, all[2].Err)
-		}
-	},
 	"pull and deliver": func(r *killedRig) func() error {
 		return func() error { // each time in a new term, after the death of the earlier terms
 			err := errors.Join(r.silenceAll(), r.reap(), r.sign(r.term(1), false))
@@ -180,41 +151,8 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 			return err
 		}
 	},
-	"put off": func(r *killedRig) func() error {
-		return func() error {
-			return r.at.PutOff(r.ctx, r.job, &store.PutOff{
-				Return:   store.Return{Why: store.Retried, After: time.Minute, Failed: true},
-				Deferral: &store.Deferral{Until: time.Now().Add(time.Minute), Scope: "general", Rule: "1/1m"},
-				Attempt:  &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}, Error: "away"},
-			})
-		}
-	},
-	"give back": func(r *killedRig) func() error {
-		return func() error { _, err := r.at.GiveBack(r.ctx, boardQueue, []store.Job{*r.job}); return err }
-	},
-	"deliver": func(r *killedRig) func() error {
-		return func() error { return r.ends(r.job, func(e *store.Ends) { e.Settle(r.job, nil) }) }
-	},
 	"exhaust":   func(r *killedRig) func() error { return r.exhaust },
 	"set aside": func(r *killedRig) func() error { return func() error { return r.setAside(r.unfit) } },
-	"wake": func(r *killedRig) func() error {
-		return func() error {
-			_, err := r.at.WakeAll(r.ctx, boardQueue, []store.Wake{{ID: "retry", At: time.Now()}, {ID: "parked", At: time.Now()}})
-			return err
-		}
-	},
-	"wake earlier": func(r *killedRig) func() error {
-		at := time.Now().Add(time.Minute)
-		return func() error {
-			_, err := r.at.WakeAll(r.ctx, boardQueue, []store.Wake{{ID: "retry", At: at}})
-			return err
-		}
-	},
-	"put off, and park": func(r *killedRig) func() error {
-		return func() error {
-			return r.at.PutOff(r.ctx, r.job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: "a/fcm"})
-		}
-	},
 	"take": func(r *killedRig) func() error {
 		var refs []store.Ref
 		for _, id := range r.ids {
@@ -230,21 +168,6 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 			_, err := r.at.Withdraw(r.ctx, "a", "u", "", push.Group{Category: "c"}.Has, store.TakeOptions{State: store.Cancelled, Read: push.Contents})
 			return err
 		}
-	},
-	"requeue": func(r *killedRig) func() error {
-		r.must(r.exhaust())
-		return r.requeue()
-	},
-	"requeue a job that was put off": func(r *killedRig) func() error {
-		r.must(r.fail())
-		r.must(r.at.PutOff(r.ctx, r.job, &store.PutOff{Return: store.Return{Why: store.Failed, After: time.Hour}}))
-		return r.requeue()
-	},
-	"requeue a job that was given back": func(r *killedRig) func() error {
-		r.must(r.fail())
-		_, err := r.at.GiveBack(r.ctx, boardQueue, []store.Job{*r.job})
-		r.must(err)
-		return r.requeue()
 	},
 	"reap": func(r *killedRig) func() error {
 		r.must(r.silenceAll())

@@ -80,57 +80,39 @@ func TestPullParksJobsOfFullUserQueue(t *testing.T) {
 	}
 	must(t, at.PutOff(t.Context(), storetest.ClaimJob(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}))
 	visit := int64(1)
-	pullMost := func(most int, bounds ...store.Bound) (ids []string) {
+	pull := func(most int, bounds ...store.Bound) []string {
 		t.Helper()
-		got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: most, Term: "test", Visit: visit, Bounds: bounds})
-		must(t, err)
-		for i := range got.Jobs {
-			ids = append(ids, got.Jobs[i].ID)
-		}
-		return ids
+		return pulled(t, at, store.Pull{Queue: queue, Most: most, Term: "test", Visit: visit, Bounds: bounds})
 	}
-	pull := func(bounds ...store.Bound) []string { t.Helper(); return pullMost(10, bounds...) }
 	ada := push.UserMark("shop", `a "d\a`, "")
-	if ids := pull(store.Bound{Name: ada}); !slices.Equal(ids, []string{"returned", "other"}) {
+	if ids := pull(10, store.Bound{Name: ada}); !slices.Equal(ids, []string{"returned", "other"}) {
 		t.Errorf("taken are %q", ids)
 	}
 	if place, err := at.Find(t.Context(), queue, "second"); err != nil || place.Last.Why != store.Crowded {
 		t.Errorf("%+v, %v", place, err)
 	}
-	if ids := pull(store.Bound{Name: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
+	if ids := pull(10, store.Bound{Name: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
 		t.Errorf("with room for one %q are taken", ids)
 	}
 	// a parked job without room on its route is parked by the route, until the route has room
 	visit = 2
-	if ids := pullMost(1, store.Bound{Name: "shop/fcm"}); len(ids) > 0 {
+	if ids := pull(1, store.Bound{Name: "shop/fcm"}); len(ids) > 0 {
 		t.Errorf("without room %q are taken", ids)
 	}
-	if ids := pull(); !slices.Equal(ids, []string{"second"}) {
+	if ids := pull(10); !slices.Equal(ids, []string{"second"}) {
 		t.Errorf("without a bound %q are taken", ids)
 	}
 }
 
-// While Redis refuses writes, PutOff fails as a whole. The attempt is recorded once PutOff
-// succeeds.
-func TestPutOffFailsWhileRedisRefuses(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client(t)
-	at := storetest.First(t, store.NewRecords(client, "", 0))
-	queue := push.Default.Queue()
-	n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-	must(t, second(push.NewProducer(client, "", 0).Enqueue(t.Context(), n)))
-	job := storetest.ClaimJob(t, client, at, queue, n.ID)
-	back := &store.PutOff{Return: store.Return{Why: store.Retried, After: time.Hour}, Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}}}
-	for _, replicas := range []string{"1", "0"} {
-		must(t, client.ConfigSet(t.Context(), "min-replicas-to-write", replicas).Err())
-		err := at.PutOff(t.Context(), job, back)
-		if refused := replicas == "1"; (err != nil) != refused || errors.Is(err, store.ErrNotRecorded) {
-			t.Errorf("with %s replicas wanted: %v", replicas, err)
-		}
+// pulled returns the IDs of the jobs that a pull takes.
+func pulled(t *testing.T, at *store.Shard, p store.Pull) (ids []string) {
+	t.Helper()
+	got, err := at.Pull(t.Context(), p)
+	must(t, err)
+	for i := range got.Jobs {
+		ids = append(ids, got.Jobs[i].ID)
 	}
-	if record, err := at.Lookup(t.Context(), n.ID); err != nil || record.Attempts != 1 {
-		t.Errorf("record %+v, %v", record, err)
-	}
+	return ids
 }
 
 // A job that PutOff parks returns when one of its names has room. When its time is up, it returns
@@ -142,15 +124,10 @@ func TestParkedJobReturnsWithRoomOrInTime(t *testing.T) {
 		queue, producer := push.Default.Queue(), push.NewProducer(client, "", 0).WithShards(1)
 		pause, quota := store.PauseName(`["shop","","news"]`), store.QuotaName("throughput/shop/news")
 		visit := int64(1)
-		pull := func(bounds ...store.Bound) (ids []string) {
+		pull := func(bounds ...store.Bound) []string {
 			t.Helper()
 			visit++
-			got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: 10, Term: "T", Visit: visit, Bounds: bounds})
-			must(t, err)
-			for i := range got.Jobs {
-				ids = append(ids, got.Jobs[i].ID)
-			}
-			return ids
+			return pulled(t, at, store.Pull{Queue: queue, Most: 10, Term: "T", Visit: visit, Bounds: bounds})
 		}
 		for id, park := range map[string][]string{"paused": {pause}, "either": {quota, pause}} {
 			n := &push.Notification{ID: id, App: "shop", User: "u", Category: "news", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}

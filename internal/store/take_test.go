@@ -35,37 +35,25 @@ func before(do func(), words ...any) redistest.Around {
 // A notification that ends while it is taken is reported with that end.
 func TestTakeReportsConcurrentEnd(t *testing.T) {
 	t.Parallel()
-	options := redistest.Shared(t).Options()
-	options.DB = redistest.Database(t)
-	client := redistest.Connect(t, options)
-	records := store.NewRecords(client, "", 0).WithShards(1)
-	producer, at := push.NewProducer(client, "", 0).WithShards(1), storetest.First(t, records)
-	for name, c := range map[string]struct {
-		id  string
-		job bool
-	}{
-		"without a job":          {"jobless", false},
-		"while its job is taken": {"taken", true},
-	} {
-		t.Run(name, func(t *testing.T) {
+	client := redistest.Own(t)
+	at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
+	for id, hasJob := range map[string]bool{"jobless": false, "taken": true} {
+		t.Run(id, func(t *testing.T) {
 			t.Parallel()
-			n := &push.Notification{ID: c.id, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-			var err error
-			if c.job {
-				_, err = producer.Enqueue(t.Context(), n)
+			n := &push.Notification{ID: id, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+			if hasJob {
+				must(t, second(push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)))
 			} else {
-				err = storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User})
+				must(t, at.Arrive(t.Context(), id, n.Priority.Queue(), store.Facts{App: n.App, User: n.User}))
 			}
-			must(t, err)
-			own := *options
-			meanwhile := redistest.Connect(t, &own)
+			meanwhile := redistest.Another(t, client)
 			redistest.Hook(meanwhile, before(func() {
-				end := store.End{State: push.Expired}
-				if first, err := storetest.At(t, records, c.id).Settle(t.Context(), c.id, &end); err != nil || !first {
+				if first, err := at.Settle(t.Context(), id, &store.End{State: push.Expired}); err != nil || !first {
 					t.Errorf("%t, %v", first, err)
 				}
-			}, at.Key("id:"+c.id), at.Key("counts")))
-			taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), c.id).Take(t.Context(), push.Ref{ID: c.id}, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
+			}, at.Key("id:"+id), at.Key("counts")))
+			its := storetest.First(t, store.NewRecords(meanwhile, "", 0).WithShards(1))
+			taken, err := its.Take(t.Context(), push.Ref{ID: id}, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -17,8 +18,7 @@ func TestWithdrawIsBounded(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		const many, each = 2500, 500
 		producer := push.NewProducer(client, "", 0).WithShards(1)
-		all, err := store.NewRecords(client, "", 0).WithShards(1).All(t.Context())
-		must(t, err)
+		at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
 		for first := 0; first < many; first += each {
 			batch := make([]*push.Notification, each)
 			for i := range batch {
@@ -36,7 +36,7 @@ func TestWithdrawIsBounded(t *testing.T) {
 		}
 		taken, calls := map[string]bool{}, 0
 		for after, more := "", true; more; more = after != "" {
-			done, err := all[0].Withdraw(t.Context(), "a", "u", after, push.Group{Thread: "thread-0"}.Has, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
+			done, err := at.Withdraw(t.Context(), "a", "u", after, push.Group{Thread: "thread-0"}.Has, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
 			if err != nil || len(done.Taken) > 1000 {
 				t.Fatalf("%d taken, %v", len(done.Taken), err)
 			}
@@ -49,7 +49,7 @@ func TestWithdrawIsBounded(t *testing.T) {
 		if len(taken) != want || calls != 3 {
 			t.Errorf("%d taken in %d calls, want %d", len(taken), calls, want)
 		}
-		if record, err := all[0].Lookup(t.Context(), "n0"); err != nil || record.State != push.Waiting {
+		if record, err := at.Lookup(t.Context(), "n0"); err != nil || record.State != push.Waiting {
 			t.Errorf("another user's: %+v, %v", record, err)
 		}
 	})
@@ -59,19 +59,10 @@ func TestWithdrawIsBounded(t *testing.T) {
 func TestWrongTypeOfWaitsIsIgnored(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		all, err := store.NewRecords(client, "", 0).WithShards(1).All(t.Context())
-		if err == nil {
-			err = client.Set(t.Context(), all[0].Key("waits:a\nu"), "not ours", 0).Err()
-		}
-		if err == nil {
-			n := &push.Notification{ID: "n", App: "a", User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-			_, err = push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)
-		}
-		if err == nil {
-			_, err = all[0].Take(t.Context(), store.Ref{ID: "n"}, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
-		}
-		if err != nil {
-			t.Error(err)
-		}
+		at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
+		must(t, client.Set(t.Context(), at.Key("waits:a\nu"), "not ours", 0).Err())
+		n := &push.Notification{ID: "n", App: "a", User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+		must(t, second(push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)))
+		must(t, second(at.Take(t.Context(), store.Ref{ID: "n"}, store.TakeOptions{State: push.Cancelled, Read: push.Contents})))
 	})
 }
