@@ -30,9 +30,6 @@ type Options struct {
 	Ledger *standin.Ledger
 	// Topics are the bundle IDs that may be pushed to. Empty means any.
 	Topics []string
-	// OneToken refuses a second provider token within 20 minutes also on another connection, so
-	// that a test can check that all Senders share a token.
-	OneToken bool
 }
 
 // A Server is a running stand-in. Its Script sets its answers.
@@ -82,7 +79,7 @@ func NewServer(options Options) (*Server, error) {
 		listener: listener,
 		config:   id.serverConfig(),
 		identity: id,
-		tokens:   &tokenChecker{keys: map[string]*ecdsa.PublicKey{KeyID: &id.key.PublicKey}, oneToken: options.OneToken},
+		tokens:   &tokenChecker{keys: map[string]*ecdsa.PublicKey{KeyID: &id.key.PublicKey}},
 		conns:    make(map[*conn]bool),
 	}
 	for _, topic := range options.Topics {

@@ -22,18 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func start(t testing.TB, options Options) *Server {
-	t.Helper()
-	s, err := NewServer(options)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 func bearer(t testing.TB, key *ecdsa.PrivateKey, keyID, teamID string, issued time.Time) string {
 	t.Helper()
 	claims := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{"iss": teamID, "iat": issued.Unix()})
@@ -43,22 +31,18 @@ func bearer(t testing.TB, key *ecdsa.PrivateKey, keyID, teamID string, issued ti
 	return signed
 }
 
-// client is a plain HTTP/2 client that trusts the server.
-func client(t testing.TB, s *Server) *http.Client {
-	t.Helper()
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(s.CA())
-	protocols := new(http.Protocols)
-	protocols.SetHTTP2(true)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, Protocols: protocols}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
-}
-
 func TestServerRefusesLikeAPNs(t *testing.T) {
 	t.Parallel()
-	s := start(t, Options{Topics: []string{Topic}})
-	c := client(t, s)
+	s, err := NewServer(Options{Topics: []string{Topic}})
+	must(t, err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.CA())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	c := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		must(t, s.Close())
+	})
 	now := time.Now()
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -148,17 +132,15 @@ func TestFrequentTokenUpdateIsRefused(t *testing.T) {
 	must(t, err)
 	for _, c := range []struct {
 		name     string
-		oneToken bool
 		sameConn bool
 		age      time.Duration // of the first token; the second is new
 		want     providers.Reason
 	}{
-		{"same connection", false, true, 5 * time.Minute, apns.TooManyProviderTokenUpdates},
-		{"after 20 minutes", true, true, 20 * time.Minute, ""},
-		{"other connection", false, false, 5 * time.Minute, ""},
-		{"other connection, one token", true, false, 5 * time.Minute, apns.TooManyProviderTokenUpdates},
+		{"same connection", true, 5 * time.Minute, apns.TooManyProviderTokenUpdates},
+		{"after 20 minutes", true, 20 * time.Minute, ""},
+		{"other connection", false, 5 * time.Minute, ""},
 	} {
-		checker := &tokenChecker{keys: map[string]*ecdsa.PublicKey{KeyID: &key.PublicKey}, oneToken: c.oneToken}
+		checker := &tokenChecker{keys: map[string]*ecdsa.PublicKey{KeyID: &key.PublicKey}}
 		var first, second updates
 		conn := &second
 		if c.sameConn {

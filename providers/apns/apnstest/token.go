@@ -15,20 +15,17 @@ import (
 )
 
 const (
-	// A provider token is valid for an hour, and a connection, or with OneToken the key, may change
-	// its token every 20 minutes. Source: Apple, "Establishing a token-based connection to APNs".
+	// A provider token is valid for an hour, and a connection may change its token every 20 minutes. Source: Apple, "Establishing a token-based connection to APNs".
 	tokenLife     = time.Hour
 	tokenInterval = 20 * time.Minute
 )
 
 // A tokenChecker verifies provider tokens, each token once. It is safe for concurrent use.
 type tokenChecker struct {
-	keys     map[string]*ecdsa.PublicKey
-	oneToken bool
+	keys map[string]*ecdsa.PublicKey
 
 	mu       sync.Mutex
 	verified map[string]verified // by bearer
-	latest   updates
 }
 
 // verified has the claims of a provider token.
@@ -37,7 +34,7 @@ type verified struct {
 	expired bool  // by ExpireTokens
 }
 
-// updates has the issue time of the newest token that a connection, or a key, has used.
+// updates has the issue time of the newest token that a connection has used.
 type updates struct{ issued int64 }
 
 // check returns why APNs refuses bearer, or "". conn has the issue time of the
@@ -58,7 +55,7 @@ func (t *tokenChecker) check(bearer string, conn *updates, now time.Time) provid
 	case age < -time.Minute:
 		return apns.InvalidProviderToken
 	}
-	if !conn.allow(v.issued) || (t.oneToken && !t.latest.allow(v.issued)) {
+	if !conn.allow(v.issued) {
 		return apns.TooManyProviderTokenUpdates
 	}
 	if !known {

@@ -23,7 +23,6 @@ const (
 type request struct {
 	token, fid   string // at most one of them; neither in a message to a topic
 	validateOnly bool
-	collapsible  bool
 	notification string
 	payloadBytes int
 }
@@ -47,9 +46,6 @@ func readRequest(body []byte) (request, *refusal) {
 	r.validateOnly, _ = either(all, "validate_only", "validateOnly").(bool)
 	r.token, _ = message["token"].(string)
 	r.fid, _ = message["fid"].(string)
-	android, _ := message["android"].(map[string]any)
-	key, _ := either(android, "collapse_key", "collapseKey").(string)
-	r.collapsible = key != ""
 	topic, _ := message["topic"].(string)
 	condition, _ := message["condition"].(string)
 	targets := 0

@@ -69,18 +69,6 @@ func permissionDenied(project string) refusal {
 	}
 }
 
-// projectQuotaExceeded is the answer once a project has used up its quota.
-func projectQuotaExceeded(project string) refusal {
-	return refusal{
-		http.StatusTooManyRequests, "RESOURCE_EXHAUSTED",
-		"Quota exceeded for quota metric 'Send requests' and limit 'Send requests per minute' of service 'fcm.googleapis.com' for consumer 'project_number:1'.",
-		[]any{fcmError("QUOTA_EXCEEDED"), map[string]any{
-			"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "RATE_LIMIT_EXCEEDED", "domain": "googleapis.com",
-			"metadata": map[string]string{"consumer": "projects/" + project, "quota_limit": "SendsPerMinutePerProject", "quota_unit": "1/min/{project}"},
-		}},
-	}
-}
-
 // refusals are FCM's answers by reason.
 var refusals = map[string]refusal{
 	"UNREGISTERED": {

@@ -40,48 +40,16 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		writeError(w, permissionDenied(project))
 		return
 	}
-	if wait, ok := s.project.take(project, now); !ok {
-		s.overQuota.Add(1)
-		s.refuse(w, now, wait, projectQuotaExceeded(project), false)
-		return
-	}
 	request, problem := readRequest(body)
 	if problem != nil {
 		writeError(w, *problem)
-		return
-	}
-	if wait, ok := s.takeDevice(request, now); !ok {
-		s.project.giveBack(project, now)
-		s.refuse(w, now, wait, refusals[DeviceQuota], false)
 		return
 	}
 	answer := s.Next(request.device())
 	if request.isTokenAsFID() {
 		answer = standin.Answer{Status: http.StatusNotFound}
 	}
-	if answer.Status == http.StatusTooManyRequests {
-		s.project.giveBack(project, now)
-		s.device.giveBack(request.device(), now)
-	}
 	s.answer(w, r, project, request, answer)
-}
-
-// takeDevice counts a message to its device, if it names a device.
-func (s *Server) takeDevice(r request, now time.Time) (wait time.Duration, ok bool) {
-	device := r.device()
-	if device == "" {
-		return 0, true
-	}
-	if wait, ok := s.device.take(device, now); !ok {
-		return wait, false
-	}
-	if !r.collapsible || s.collapsible.burst.Count == 0 {
-		return 0, true
-	}
-	if wait, ok = s.collapsible.take(device, now); !ok {
-		s.device.giveBack(device, now)
-	}
-	return wait, ok
 }
 
 // answer answers a valid message as the script says.
@@ -111,16 +79,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, 
 		_, _ = fmt.Fprintf(w, "{\n  \"name\": %q\n}\n", name)
 		return
 	}
-	s.refuse(w, time.Now(), answer.RetryAfter, refusalFor(answer), answer.RetryAfterDate)
-}
-
-// refuse writes e, with a Retry-After if wait is not 0.
-func (s *Server) refuse(w http.ResponseWriter, now time.Time, wait time.Duration, e refusal, date bool) {
-	a := standin.Answer{RetryAfter: wait, RetryAfterDate: date}
-	if v := a.RetryAfterHeader(now); v != "" {
+	if v := answer.RetryAfterHeader(time.Now()); v != "" {
 		w.Header().Set("Retry-After", v)
 	}
-	writeError(w, e)
+	writeError(w, refusalFor(answer))
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -44,16 +44,6 @@ type Options struct {
 	// TokenLifetime is how long an access token is valid, in whole seconds. Zero
 	// means an hour, as with Google.
 	TokenLifetime time.Duration
-	// ProjectQuota bounds the messages of each project, with Google 600,000 a minute
-	// unless more are granted. The zero value is no bound.
-	ProjectQuota Quota
-	// DeviceQuotas bound the messages to each token or FID, with Google 240 a minute and
-	// 5,000 an hour.
-	DeviceQuotas []Quota
-	// Collapsible bounds the messages with a collapse key to each token or FID, with Google 20 and
-	// one more each 3 minutes. Google delays messages beyond the Burst; the server refuses them, so
-	// that a test notices. The zero value is no bound.
-	Collapsible Burst
 	// HTTP1 disables HTTP/2.
 	HTTP1 bool
 	// Seen is called with the body of every send request, as it came in, before
@@ -82,11 +72,7 @@ type Server struct {
 	seen     func(body []byte)
 	names    atomic.Uint64
 
-	access      accessTokens
-	project     quotas
-	device      quotas
-	collapsible bursts
-	overQuota   atomic.Int64
+	access accessTokens
 }
 
 // NewServer starts a server with its own certificate authority and service account. Close it.
@@ -102,10 +88,6 @@ func NewServer(o Options) (*Server, error) {
 		latency:  o.Latency.Draws(),
 		seen:     o.Seen,
 		access:   accessTokens{lifetime: cmp.Or(o.TokenLifetime, time.Hour)},
-		project:  newQuotas(o.ProjectQuota),
-		device:   newQuotas(o.DeviceQuotas...),
-
-		collapsible: bursts{burst: o.Collapsible},
 	}
 	if len(s.projects) == 0 {
 		s.projects = []string{DefaultProject}
@@ -138,10 +120,6 @@ func (s *Server) Ledger() *standin.Ledger { return s.ledger }
 
 // ExpireTokens makes every access token that was issued invalid.
 func (s *Server) ExpireTokens() { s.access.expire() }
-
-// OverQuota returns how many messages were refused because their project had used
-// up its quota.
-func (s *Server) OverQuota() int64 { return s.overQuota.Load() }
 
 // TokensIssued returns how many access tokens were issued.
 func (s *Server) TokensIssued() int64 { return s.access.issued.Load() }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -158,66 +157,6 @@ func TestServerAcceptsFormsOfPackagePush(t *testing.T) {
 	}
 	for _, block := range forms.Refused {
 		check(block, http.StatusBadRequest)
-	}
-}
-
-// Every message of a project counts, unless it is answered with 429.
-func TestProjectQuotaIgnoresRefusedMessages(t *testing.T) {
-	t.Parallel()
-	c := start(t, Options{
-		Projects:     []string{DefaultProject, "second"},
-		ProjectQuota: Quota{Count: 4, Per: time.Hour, Begins: time.Now().Add(-50 * time.Minute)},
-	})
-	c.server.Respond("busy", standin.Answer{Status: http.StatusTooManyRequests})
-	for i, x := range []struct {
-		body   string
-		status int
-	}{
-		{to("t"), 200}, {to("deaddead"), 404}, {to("busy"), 429}, {`{}`, 400}, {`{"validate_only":true,"message":{"topic":"news"}}`, 200},
-	} {
-		if got := c.send(x.body); got.status != x.status || strings.Contains(got.body, "RATE_LIMIT_EXCEEDED") {
-			t.Errorf("push %d: %+v, want %d", i, got, x.status)
-		}
-	}
-	got := c.send(to("t"))
-	after, err := strconv.Atoi(got.header.Get("Retry-After"))
-	if err != nil || after > 600 || after < 500 {
-		t.Errorf("Retry-After %q, want the 10 minutes that are left of the hour", got.header.Get("Retry-After"))
-	}
-	for _, holds := range []string{`"status":"RESOURCE_EXHAUSTED"`, `"errorCode":"QUOTA_EXCEEDED"`, "RATE_LIMIT_EXCEEDED"} {
-		if got.status != http.StatusTooManyRequests || !strings.Contains(got.body, holds) {
-			t.Errorf("%+v does not hold %s", got, holds)
-		}
-	}
-	if n := c.server.OverQuota(); n != 1 {
-		t.Errorf("%d were over quota, want 1", n)
-	}
-	if got := c.sendTo("second", to("t")); got.status != http.StatusOK {
-		t.Errorf("another project: %+v", got)
-	}
-}
-
-// A message that a device's quota refuses does not count.
-func TestMessageOverDeviceQuotaDoesNotCount(t *testing.T) {
-	t.Parallel()
-	c := start(t, Options{
-		ProjectQuota: Quota{Count: 6, Per: time.Hour},
-		DeviceQuotas: []Quota{{Count: 5, Per: time.Hour}, {Count: 4, Per: 24 * time.Hour}},
-		Collapsible:  Burst{Count: 2, Every: time.Hour},
-	})
-	const collapsible = `{"message":{"token":"a","android":{"collapseKey":"k"}}}`
-	for i, x := range []struct{ body, holds string }{
-		{collapsible, ""}, {collapsible, ""}, {collapsible, "QuotaFailure"}, {to("a"), ""}, {to("a"), ""}, {to("a"), "QuotaFailure"},
-		{to("b"), ""}, {`{"message":{"topic":"news"}}`, ""}, {to("c"), "RATE_LIMIT_EXCEEDED"},
-	} {
-		got := c.send(x.body)
-		status := http.StatusOK
-		if x.holds != "" {
-			status = http.StatusTooManyRequests
-		}
-		if got.status != status || !strings.Contains(got.body, x.holds) || (got.header.Get("Retry-After") == "") != (x.holds == "") {
-			t.Errorf("push %d: %+v, want %d and %q", i, got, status, x.holds)
-		}
 	}
 }
 
