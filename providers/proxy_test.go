@@ -35,8 +35,8 @@ func TestProxyURLIsRead(t *testing.T) {
 	}
 }
 
-// echo starts an echo server and returns its address.
-func echo(t *testing.T) string {
+// serve serves connections at an address until the test ends.
+func serve(t *testing.T, each func(conn net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -47,11 +47,13 @@ func echo(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			go func() { defer conn.Close(); _, _ = io.Copy(conn, conn) }()
+			go func() { defer conn.Close(); each(conn) }()
 		}
 	}()
 	return listener.Addr().String()
 }
+
+func echo(conn net.Conn) { _, _ = io.Copy(conn, conn) }
 
 // nowhere is a dialer that must not be used.
 func nowhere(context.Context, string, string) (net.Conn, error) {
@@ -76,7 +78,7 @@ func TestTLSProxyNeedsKnownAuthority(t *testing.T) {
 	t.Parallel()
 	certificate, ca, err := standin.NewCertificate()
 	must(t, err)
-	server, err := standin.NewProxy(echo(t), &certificate)
+	server, err := standin.NewProxy(serve(t, echo), &certificate)
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "https://" + server.Address()})
@@ -92,27 +94,15 @@ func TestTLSProxyNeedsKnownAuthority(t *testing.T) {
 
 func TestSOCKS5ProxyConnects(t *testing.T) {
 	t.Parallel()
-	to := echo(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go serveSOCKS5(conn, to)
-		}
-	}()
-	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "socks5://u:p@" + listener.Addr().String()})
+	to := serve(t, echo)
+	address := serve(t, func(conn net.Conn) { serveSOCKS5(conn, to) })
+	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "socks5://u:p@" + address})
 	must(t, err)
 	echoes(t, p)
 }
 
 // serveSOCKS5 connects every request to the server at to, without authentication.
 func serveSOCKS5(conn net.Conn, to string) {
-	defer conn.Close()
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(conn, head); err != nil {
 		return
@@ -142,17 +132,11 @@ func TestNothingIsSentIfProxyDoesNotConnect(t *testing.T) {
 		"not HTTP": secret + "\r\n\r\n", "half an answer": "HTTP/1.1 200 Conn", "nothing": "", "a redirection": "HTTP/1.1 302 Found\r\nLocation: http://" + secret + "/\r\n\r\n",
 		"a reason": "HTTP/1.1 403 " + secret + "\r\n\r\n" + secret,
 	} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		t.Cleanup(func() { _ = listener.Close() })
-		go func() {
-			if conn, err := listener.Accept(); err == nil {
-				_, _ = http.ReadRequest(bufio.NewReader(conn))
-				_, _ = io.WriteString(conn, answer)
-				_ = conn.Close()
-			}
-		}()
-		p, err := newProxy(&httpproxy.Config{HTTPSProxy: "http://user:" + secret + "@" + listener.Addr().String()})
+		address := serve(t, func(conn net.Conn) {
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			_, _ = io.WriteString(conn, answer)
+		})
+		p, err := newProxy(&httpproxy.Config{HTTPSProxy: "http://user:" + secret + "@" + address})
 		must(t, err)
 		_, err = p.Dialing(nowhere)(t.Context(), "tcp", "provider.example:443")
 		if err == nil {

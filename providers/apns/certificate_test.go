@@ -51,14 +51,10 @@ func (s shop) write(file string, parts ...string) {
 	var all []byte
 	for _, part := range parts {
 		text, err := os.ReadFile(filepath.Join(s.dir, part))
-		if err != nil {
-			s.Fatal(err)
-		}
+		must(s, err)
 		all = append(append(all, text...), '\n')
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, file), all, 0o600); err != nil {
-		s.Fatal(err)
-	}
+	must(s, os.WriteFile(filepath.Join(s.dir, file), all, 0o600))
 }
 
 // config returns a Config with the files, and with a password file if password is not empty.
@@ -70,9 +66,7 @@ func (s shop) config(certificate, key, password string) Config {
 	}
 	if password != "" {
 		f, err := os.CreateTemp(s.dir, "password")
-		if err != nil {
-			s.Fatal(err)
-		}
+		must(s, err)
 		defer f.Close()
 		if _, err := f.WriteString(password + "\r\n"); err != nil {
 			s.Fatal(err)

@@ -1,12 +1,9 @@
 package apns
 
 import (
-	"crypto/ecdsa"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"fmt"
 	"time"
+
+	"github.com/golang-jwt/jwt/v4"
 )
 
 // NewWatching is New with the given interval between two checks of the files.
@@ -18,19 +15,11 @@ func (s *Sender) Age(age time.Duration) error {
 	t.Lock()
 	defer t.Unlock()
 	issued := time.Now().Add(-age).Unix()
-	encode := base64.RawURLEncoding.EncodeToString
-	signed := encode(fmt.Appendf(nil, `{"alg":"ES256","kid":%q}`, t.KeyID)) + "." +
-		encode(fmt.Appendf(nil, `{"iss":%q,"iat":%d}`, t.TeamID, issued))
-	digest := sha256.Sum256([]byte(signed))
-	r, sum, err := ecdsa.Sign(rand.Reader, t.AuthKey, digest[:])
-	if err != nil {
-		return err
-	}
-	signature := make([]byte, 64)
-	r.FillBytes(signature[:32])
-	sum.FillBytes(signature[32:])
-	t.Bearer, t.IssuedAt = signed+"."+encode(signature), issued
-	return nil
+	claims := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{"iss": t.TeamID, "iat": issued})
+	claims.Header["kid"] = t.KeyID
+	bearer, err := claims.SignedString(t.AuthKey)
+	t.Bearer, t.IssuedAt = bearer, issued
+	return err
 }
 
 // Bearer returns the provider token in use.

@@ -2,6 +2,7 @@ package apns_test
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -145,6 +146,32 @@ func TestBadTargetIsRefusedWithoutRequest(t *testing.T) {
 	}
 	if got := server.Count().Received; got != 0 {
 		t.Errorf("%d requests", got)
+	}
+}
+
+// The outcome of an answer about a topic names the topic, if only some of the app's pushes have it.
+func TestOutcomeReportsRefusedTopic(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	config := credentials(t, server)
+	sender := newSender(t, config)
+	for _, c := range []struct {
+		pushType string
+		answer   standin.Answer
+		want     string
+	}{
+		{"voip", standin.Answer{Status: http.StatusBadRequest, Reason: string(apns.TopicDisallowed)}, config.Topic + ".voip"},
+		{"voip", standin.Answer{Status: http.StatusBadRequest, Reason: string(apns.DeviceTokenNotForTopic)}, config.Topic + ".voip"},
+		{"voip", standin.Answer{Status: http.StatusForbidden, Reason: string(apns.InvalidProviderToken)}, ""},
+		{"alert", standin.Answer{Status: http.StatusBadRequest, Reason: string(apns.TopicDisallowed)}, ""},
+	} {
+		server.RespondAlways(c.answer)
+		n := notification("n1")
+		n.PushType = c.pushType
+		o := sender.Send(t.Context(), n, to("00aa"), providers.Departure{})
+		if string(o.Reason) != c.answer.Reason || o.Topic != c.want || o.Kind == providers.Delivered {
+			t.Errorf("%s, %s: %+v, want the topic %q", c.pushType, c.answer.Reason, o, c.want)
+		}
 	}
 }
 

@@ -39,8 +39,7 @@ func TestConfigErrorReportsFaultyKeys(t *testing.T) {
 
 func TestSenderErrorReportsFaultyFile(t *testing.T) {
 	t.Parallel()
-	server, good := start(t, fcmtest.Options{})
-	defer func() { _ = server.Close() }()
+	_, good := start(t, fcmtest.Options{})
 	credentials, err := os.ReadFile(good.CredentialsFile)
 	must(t, err)
 	dir := t.TempDir()

@@ -24,7 +24,6 @@ func delivered(t *testing.T, sender *fcm.Sender) {
 func TestCredentialsAreReloaded(t *testing.T) {
 	t.Parallel()
 	server, cfg := start(t, fcmtest.Options{})
-	t.Cleanup(func() { _ = server.Close() })
 	right := edit(t, cfg, "client_id", "2")
 	providertest.Replace(t, cfg.CredentialsFile, edit(t, cfg, "client_email", "x@example.com"))
 	sender, err := fcm.NewWatching(t.Context(), cfg, 10*time.Millisecond)
@@ -63,9 +62,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 func TestReloadWithoutTokenEndpointUsesNewKey(t *testing.T) {
 	t.Parallel()
 	server, cfg := start(t, fcmtest.Options{})
-	t.Cleanup(func() { _ = server.Close() })
 	sender := newSender(t, cfg)
-	t.Cleanup(func() { _ = sender.Close() })
 	delivered(t, sender)
 	server.TokenScript.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
 	must(t, sender.Reload())
@@ -87,10 +84,8 @@ func TestDryRunOnlyValidates(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan []byte, 1)
 	server, cfg := start(t, fcmtest.Options{Seen: func(body []byte) { arrived <- body }})
-	t.Cleanup(func() { _ = server.Close() })
 	cfg.DryRun = true
 	sender := newSender(t, cfg)
-	t.Cleanup(func() { _ = sender.Close() })
 	o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
 	want(t, o, providers.Delivered, providers.DryRun, providers.NoConcern)
 	var body struct {

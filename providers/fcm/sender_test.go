@@ -4,14 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,20 +27,11 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// started returns a stand-in and a sender to it that are closed with the test.
+// started returns a stand-in and a sender to it.
 func started(t *testing.T, options fcmtest.Options) (*fcmtest.Server, *fcm.Sender) {
 	t.Helper()
 	server, cfg := start(t, options)
-	sender := newSender(t, cfg)
-	t.Cleanup(func() {
-		if err := sender.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server, sender
+	return server, newSender(t, cfg)
 }
 
 var want = providertest.Want
@@ -120,10 +108,6 @@ func TestHangingTokensDelayNoFID(t *testing.T) {
 	server, cfg := start(t, fcmtest.Options{})
 	cfg.Timeout = fcm.MaxTimeout // no push ends meanwhile
 	sender := newSender(t, cfg)
-	defer func() {
-		must(t, sender.Close())
-		must(t, server.Close())
-	}()
 	ctx, cancel := context.WithCancel(t.Context())
 	var pushes sync.WaitGroup
 	defer pushes.Wait()
@@ -177,9 +161,7 @@ func TestTokenEndpointFailureSendsNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server, cfg := start(t, fcmtest.Options{})
-			defer func() { _ = server.Close() }()
 			sender := newSender(t, cfg)
-			defer func() { _ = sender.Close() }()
 			server.TokenScript.Respond("", c.answer)
 			o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
 			want(t, o, c.kind, c.reason, c.concerns)
@@ -199,7 +181,6 @@ func TestTokenEndpointFailureSendsNothing(t *testing.T) {
 func TestWrongSetupDeliversNothing(t *testing.T) {
 	t.Parallel()
 	server, good := start(t, fcmtest.Options{})
-	defer func() { _ = server.Close() }()
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
 	must(t, err)
 	for _, c := range []struct {
@@ -219,9 +200,6 @@ func TestWrongSetupDeliversNothing(t *testing.T) {
 		c.change(&cfg)
 		sender := newSender(t, cfg)
 		o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
-		if err := sender.Close(); err != nil {
-			t.Error(err)
-		}
 		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concerns || o.Ambiguous {
 			t.Errorf("%s: %v %s, concerns %d (%v)", c.name, o.Kind, o.Reason, o.Concerns, o.Err)
 		}
@@ -288,15 +266,13 @@ func TestBrokenAnswerIsNotRepeated(t *testing.T) {
 		for _, http1 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, HTTP1 %v", c.name, http1), func(t *testing.T) {
 				t.Parallel()
-				tokens, cfg := start(t, fcmtest.Options{})
-				defer func() { _ = tokens.Close() }()
+				_, cfg := start(t, fcmtest.Options{})
 				var requests atomic.Int64
 				serve(t, &cfg, http1, func(w http.ResponseWriter, r *http.Request) {
 					requests.Add(1)
 					c.handler(w, r)
 				})
 				sender := newSender(t, cfg)
-				defer func() { _ = sender.Close() }()
 				o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
 				if o.Kind != c.kind || o.Reason != c.reason || o.Ambiguous != c.ambiguous {
 					t.Errorf("%v %s, ambiguous %v (%v)", o.Kind, o.Reason, o.Ambiguous, o.Err)
@@ -312,31 +288,14 @@ func TestBrokenAnswerIsNotRepeated(t *testing.T) {
 // serve serves handler in the place of FCM, and points cfg to it.
 func serve(t *testing.T, cfg *fcm.Config, http1 bool, handler http.HandlerFunc) {
 	t.Helper()
-	certificate, ca, err := standin.NewCertificate()
+	server, err := standin.NewHTTPS(standin.HTTPSOptions{HTTP1: http1, Counters: new(standin.Counters)})
 	must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	server.Serve(handler)
 	roots, err := os.ReadFile(cfg.RootCAFile)
 	must(t, err)
-	cfg.RootCAFile = filepath.Join(t.TempDir(), "roots.pem")
-	must(t, os.WriteFile(cfg.RootCAFile, append(roots, ca...), 0o600))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	cfg.Endpoint = "https://" + listener.Addr().String()
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(!http1)
-	server := &http.Server{
-		Handler: handler, Protocols: protocols, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.ServeTLS(listener, "", "")
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
+	cfg.Endpoint, cfg.RootCAFile = server.URL(), filepath.Join(t.TempDir(), "roots.pem")
+	must(t, os.WriteFile(cfg.RootCAFile, append(roots, server.CA()...), 0o600))
 }
 
 func TestCloseWaitsForPushesInFlight(t *testing.T) {
@@ -344,11 +303,7 @@ func TestCloseWaitsForPushesInFlight(t *testing.T) {
 	server, sender := started(t, fcmtest.Options{Latency: standin.Latency{Typical: 100 * time.Millisecond}})
 	outcome := make(chan providers.Outcome, 1)
 	go func() { outcome <- sender.Send(context.Background(), note(), target("token"), providers.Departure{}) }()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for server.Ledger().Len() == 0 {
-		<-ticker.C
-	}
+	eventually.Holds(t, "the push is accepted", func() bool { return server.Ledger().Len() > 0 })
 	must(t, sender.Close())
 	select {
 	case o := <-outcome:

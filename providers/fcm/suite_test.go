@@ -64,11 +64,16 @@ func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 	}
 }
 
-// start starts a stand-in, which the test closes, and returns the configuration to reach it.
+// start starts a stand-in for the test, and returns the configuration to reach it.
 func start(t *testing.T, options fcmtest.Options) (*fcmtest.Server, fcm.Config) {
 	t.Helper()
 	server, err := fcmtest.NewServer(options)
 	must(t, err)
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	cfg, err := server.WriteCredentials(t.TempDir())
 	must(t, err)
 	return server, cfg
@@ -78,5 +83,10 @@ func newSender(t *testing.T, cfg fcm.Config) *fcm.Sender {
 	t.Helper()
 	sender, err := fcm.New(t.Context(), cfg)
 	must(t, err)
+	t.Cleanup(func() {
+		if err := sender.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return sender
 }

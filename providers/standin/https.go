@@ -17,6 +17,8 @@ import (
 type HTTPSOptions struct {
 	// Address to listen on. Empty means a free port of 127.0.0.1.
 	Address string
+	// Names are host names of the server besides this machine's.
+	Names []string
 	// HTTP1 disables HTTP/2.
 	HTTP1 bool
 	// Streams is the most requests at once on a connection with HTTP/2.
@@ -38,7 +40,7 @@ type HTTPS struct {
 
 // NewHTTPS returns a server that listens. It answers after Serve. Close it.
 func NewHTTPS(o HTTPSOptions) (*HTTPS, error) {
-	certificate, ca, err := NewCertificate()
+	certificate, ca, err := NewCertificate(o.Names...)
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
@@ -62,7 +64,7 @@ func NewHTTPS(o HTTPSOptions) (*HTTPS, error) {
 				switch state {
 				case http.StateNew:
 					o.Counters.Opened()
-				case http.StateClosed:
+				case http.StateClosed, http.StateHijacked:
 					o.Counters.Closed()
 				}
 			},

@@ -3,10 +3,8 @@ package webpush_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -29,41 +27,25 @@ import (
 // A hostileServer is a server for each name below example.com and for Google's name, with a sender
 // that dials only this server.
 type hostileServer struct {
+	standin.Counters
 	sender *webpush.Sender
-	open   atomic.Int64
 }
 
 func newHostileServer(t *testing.T, handler http.HandlerFunc) *hostileServer {
 	t.Helper()
-	certificate, ca, err := standin.NewCertificate("*.example.com", "fcm.googleapis.com")
-	must(t, err)
 	h := &hostileServer{}
-	server := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			handler(w, r)
-		}),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, ErrorLog: log.New(io.Discard, "", 0),
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				h.open.Add(1)
-			case http.StateClosed, http.StateHijacked:
-				h.open.Add(-1)
-			}
-		},
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	server, err := standin.NewHTTPS(standin.HTTPSOptions{Names: []string{"*.example.com", "fcm.googleapis.com"}, Counters: &h.Counters})
 	must(t, err)
-	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
-
-	own, cfg := start(t, webpushtest.Options{}) // only for its key
-	must(t, own.Close())
+	server.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		handler(w, r)
+	}))
+	_, cfg := start(t, webpushtest.Options{}) // only for its key
 	cfg.Endpoint, cfg.Hosts, cfg.RootCAFile = "", []string{"*"}, filepath.Join(t.TempDir(), "ca.pem")
-	must(t, os.WriteFile(cfg.RootCAFile, ca, 0o600))
+	must(t, os.WriteFile(cfg.RootCAFile, server.CA(), 0o600))
 	h.sender, err = webpush.NewDialing(cfg, func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, listener.Addr().String())
+		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(server.URL(), "https://"))
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = h.sender.Close() })
@@ -220,8 +202,8 @@ func TestManyHostileHostsAreBounded(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc)
-	t.Logf("%d of %d delivered, %d to Google, %d connections open, %d KiB more memory", kept.Load(), manyOrigins, google.Load(), h.open.Load(), grown>>10)
-	if n := h.open.Load(); n > 64+8 { // some connections may still be closing
+	t.Logf("%d of %d delivered, %d to Google, %d connections open, %d KiB more memory", kept.Load(), manyOrigins, google.Load(), h.Count().Open, grown>>10)
+	if n := h.Count().Open; n > 64+8 { // some connections may still be closing
 		t.Errorf("%d connections are open, want at most 64", n)
 	}
 	if grown > 32<<20 {

@@ -26,20 +26,11 @@ import (
 
 var services = []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther}
 
-// newServerAndSender returns a stand-in and a sender for it. The test closes both.
+// newServerAndSender returns a stand-in and a sender for it.
 func newServerAndSender(t testing.TB, options webpushtest.Options) (*webpushtest.Server, *webpush.Sender) {
 	t.Helper()
 	server, cfg := start(t, options)
-	sender := newSender(t, cfg)
-	t.Cleanup(func() {
-		if err := sender.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server, sender
+	return server, newSender(t, cfg)
 }
 
 var want = providertest.Want
@@ -121,7 +112,6 @@ func TestOneRefusedSubscriptionKeepsKey(t *testing.T) {
 // key.
 func TestMismatchedKeyAndSubscriptionAreDetected(t *testing.T) {
 	server, good := start(t, webpushtest.Options{})
-	defer func() { _ = server.Close() }()
 	other, err := webpush.GenerateKey()
 	must(t, err)
 	text, err := other.PEM()
@@ -137,7 +127,6 @@ func TestMismatchedKeyAndSubscriptionAreDetected(t *testing.T) {
 				sender.AgeProofs(time.Minute)
 			}
 		}
-		_ = sender.Close()
 
 		sender = newSender(t, wrong)
 		for _, name := range []string{"b", "c", "d", "e", "f"} { // many within mismatchWait are no proof either
@@ -147,7 +136,6 @@ func TestMismatchedKeyAndSubscriptionAreDetected(t *testing.T) {
 		for _, name := range []string{"g", "a"} {
 			want(t, sender.Send(t.Context(), note(), target(service, name), providers.Departure{}), providers.Misconfigured, webpush.VapidMismatch, providers.ConcernsCredential)
 		}
-		_ = sender.Close()
 
 		sender = newSender(t, good)
 		to := target(service, "other-key")
@@ -155,16 +143,13 @@ func TestMismatchedKeyAndSubscriptionAreDetected(t *testing.T) {
 		want(t, sender.Send(t.Context(), note(), to, providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 		delivered(t, sender.Send(t.Context(), note(), target(service, "fits"), providers.Departure{}))
 		want(t, sender.Send(t.Context(), note(), to, providers.Departure{}), providers.DeadToken, webpush.VapidMismatch, providers.ConcernsToken)
-		_ = sender.Close()
 	}
 }
 
 func TestForbiddenTargetsAreRefused(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
-	defer func() { _ = server.Close() }()
 	cfg.Hosts = nil
 	sender := newSender(t, cfg)
-	defer func() { _ = sender.Close() }()
 	keys := target(push.WebPushGoogle, "device").Keys
 	for name, c := range map[string]struct {
 		target push.Target
@@ -189,8 +174,7 @@ func TestForbiddenTargetsAreRefused(t *testing.T) {
 }
 
 func TestWrongSetupIsNotAmbiguous(t *testing.T) {
-	server, good := start(t, webpushtest.Options{})
-	defer func() { _ = server.Close() }()
+	_, good := start(t, webpushtest.Options{})
 	for _, c := range []struct {
 		name    string
 		change  func(*webpush.Config)
@@ -208,7 +192,6 @@ func TestWrongSetupIsNotAmbiguous(t *testing.T) {
 		c.change(&cfg)
 		sender := newSender(t, cfg)
 		o := sender.Send(t.Context(), note(), target(c.service, "device"), providers.Departure{})
-		_ = sender.Close()
 		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concern || o.Ambiguous {
 			t.Errorf("%s: %v %s, concerns %d (%v)", c.name, o.Kind, o.Reason, o.Concerns, o.Err)
 		}
@@ -271,9 +254,7 @@ func TestLatePushToUnknownHostIsNotSent(t *testing.T) {
 
 func TestCheckReportsFailedHosts(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
-	defer func() { _ = server.Close() }()
 	sender := newSender(t, cfg)
-	defer func() { _ = sender.Close() }()
 	if r := sender.Check(t.Context()); !r.OK() || len(r.Passed) < 3 {
 		t.Errorf("%+v", r)
 	}
@@ -285,27 +266,23 @@ func TestCheckReportsFailedHosts(t *testing.T) {
 	}
 	cfg.Subject = "https://example.com"
 	other := newSender(t, cfg)
-	defer func() { _ = other.Close() }()
 	if sender.Fingerprint() == other.Fingerprint() || sender.PublicKey() != other.PublicKey() || len(sender.PublicKey()) != 87 {
 		t.Errorf("%s %s", sender.Fingerprint(), sender.PublicKey())
 	}
 	cfg.Endpoint = "https://127.0.0.1:1"
 	nobody := newSender(t, cfg)
-	defer func() { _ = nobody.Close() }()
 	if r := nobody.Check(t.Context()); r.Failed != providers.StepConnect || r.Err == nil {
 		t.Errorf("%+v", r)
 	}
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts, cfg.Timeout = "", "", []string{"one.invalid", "*.push.apple.com", "other.invalid"}, 5*time.Second
 	strangers := newSender(t, cfg)
-	defer func() { _ = strangers.Close() }()
 	if r := strangers.Check(t.Context()); r.OK() || !strings.Contains(r.Err.Error(), "one.invalid: ") || !strings.Contains(r.Err.Error(), "; other.invalid: ") {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestBadFilesAreRefused(t *testing.T) {
-	server, good := start(t, webpushtest.Options{})
-	defer func() { _ = server.Close() }()
+	_, good := start(t, webpushtest.Options{})
 	empty := filepath.Join(t.TempDir(), "empty")
 	must(t, os.WriteFile(empty, nil, 0o600))
 	for key, change := range map[string]func(*webpush.Config){

@@ -63,12 +63,16 @@ func harness(t *testing.T, service push.Platform, options webpushtest.Options) p
 	}
 }
 
-// start starts a stand-in, which the test closes, and returns the configuration of a sender for
-// it.
+// start starts a stand-in for the test, and returns the configuration of a sender for it.
 func start(t testing.TB, options webpushtest.Options) (*webpushtest.Server, webpush.Config) {
 	t.Helper()
 	server, err := webpushtest.NewServer(options)
 	must(t, err)
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	cfg, err := server.WriteCredentials(t.TempDir())
 	must(t, err)
 	return server, cfg
@@ -78,5 +82,10 @@ func newSender(t testing.TB, cfg webpush.Config) *webpush.Sender {
 	t.Helper()
 	sender, err := webpush.New(cfg)
 	must(t, err)
+	t.Cleanup(func() {
+		if err := sender.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return sender
 }

@@ -40,24 +40,7 @@ func (r receiver) decrypt(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("there is no shared secret")
 	}
-	info := "WebPush: info\x00" + string(r.private.PublicKey().Bytes()) + string(point)
-	ikm, err := hkdf.Key(sha256.New, shared, r.auth, info, sha256.Size)
-	if err != nil {
-		return nil, err
-	}
-	key, err := hkdf.Key(sha256.New, ikm, salt, "Content-Encoding: aes128gcm\x00", 16)
-	if err != nil {
-		return nil, err
-	}
-	nonce, err := hkdf.Key(sha256.New, ikm, salt, "Content-Encoding: nonce\x00", 12)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	gcm, err := cipher.NewGCM(block)
+	gcm, nonce, err := r.cipher(shared, point, salt)
 	if err != nil {
 		return nil, err
 	}
@@ -75,4 +58,26 @@ func (r receiver) decrypt(body []byte) ([]byte, error) {
 		}
 	}
 	return nil, errors.New("the record has no delimiter")
+}
+
+// cipher returns the cipher and the nonce of the only record. point is the sender's public key.
+func (r receiver) cipher(shared, point, salt []byte) (gcm cipher.AEAD, nonce []byte, err error) {
+	info := "WebPush: info\x00" + string(r.private.PublicKey().Bytes()) + string(point)
+	ikm, err := hkdf.Key(sha256.New, shared, r.auth, info, sha256.Size)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := hkdf.Key(sha256.New, ikm, salt, "Content-Encoding: aes128gcm\x00", 16)
+	if err != nil {
+		return nil, nil, err
+	}
+	if nonce, err = hkdf.Key(sha256.New, ikm, salt, "Content-Encoding: nonce\x00", 12); err != nil {
+		return nil, nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	gcm, err = cipher.NewGCM(block)
+	return gcm, nonce, err
 }

@@ -3,14 +3,10 @@ package webpushtest
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -83,17 +79,8 @@ func (r *rig) encrypt(endpoint, payload, padding string) []byte {
 	must(r, err)
 	body := make([]byte, saltSize)
 	_, _ = rand.Read(body)
-	derive := func(secret, salt []byte, info string, n int) []byte {
-		key, err := hkdf.Key(sha256.New, secret, salt, info, n)
-		must(r, err)
-		return key
-	}
-	ikm := derive(shared, to.auth, "WebPush: info\x00"+string(to.private.PublicKey().Bytes())+string(sender.PublicKey().Bytes()), 32)
-	block, err := aes.NewCipher(derive(ikm, body, "Content-Encoding: aes128gcm\x00", 16))
+	gcm, nonce, err := to.cipher(shared, sender.PublicKey().Bytes(), body)
 	must(r, err)
-	gcm, err := cipher.NewGCM(block)
-	must(r, err)
-	nonce := derive(ikm, body, "Content-Encoding: nonce\x00", 12)
 	body = append(binary.BigEndian.AppendUint32(body, maxBody), pointSize)
 	body = append(body, sender.PublicKey().Bytes()...)
 	return gcm.Seal(body, nonce, []byte(payload+padding), nil)
