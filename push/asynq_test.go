@@ -19,9 +19,7 @@ import (
 // scheduleCmd set with store.Message and enqueueScript.
 func TestProducerWritesAsynqFormat(t *testing.T) {
 	t.Parallel()
-	options := redistest.Shared(t).Options()
-	options.DB = redistest.Database(t)
-	client, ctx := redistest.Connect(t, options), t.Context()
+	client, ctx := redistest.Own(t), t.Context()
 	for name, headers := range map[string]map[string]string{"bare": nil, "with headers": {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}} {
 		for when, notBefore := range map[string]time.Time{"due": {}, "later": time.Now().Add(time.Hour).Truncate(time.Second)} {
 			t.Run(name+", "+when, func(t *testing.T) {

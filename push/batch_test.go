@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,26 +18,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
-
-// A counted connection counts its round trips: the writes that follow a read.
-type counted struct {
-	net.Conn
-	trips   *atomic.Int64
-	writing bool
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	if !c.writing {
-		c.trips.Add(1)
-	}
-	c.writing = true
-	return c.Conn.Write(p)
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	c.writing = false
-	return c.Conn.Read(p)
-}
 
 // mixed returns a batch of n notifications, with all priorities, due and scheduled.
 func mixed(prefix string, n int) []*push.Notification {
@@ -73,14 +54,8 @@ func accepted(t *testing.T, client redis.UniversalClient) int64 {
 // or rejected by Redis.
 func TestBatchNeedsOneRoundTrip(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	options := server.Options()
-	trips := new(atomic.Int64)
-	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return &counted{Conn: conn, trips: trips}, err
-	}
-	client := redistest.Connect(t, options)
+	client, trips := redistest.Own(t), new(redistest.Trips)
+	client.AddHook(trips)
 	producer := push.NewProducer(client, "", 0)
 	first := mixed("first-", 3)
 	producer.EnqueueAll(t.Context(), first)
@@ -92,11 +67,11 @@ func TestBatchNeedsOneRoundTrip(t *testing.T) {
 		other.Title = "Delivered"
 		batch[30] = &other
 		batch[40] = order("bad", func(n *push.Notification) { n.Targets = nil })
-		must(t, server.Client(t).Set(t.Context(), shard.NewShards(client, "pushpace", 1)[0].Key("id:"+batch[50].ID), "of another type", 0).Err())
-		before := trips.Load()
+		must(t, client.Set(t.Context(), shard.NewShards(client, "pushpace", 1)[0].Key("id:"+batch[50].ID), "of another type", 0).Err())
+		trips.Take()
 		results := producer.EnqueueAll(t.Context(), batch)
-		if got := trips.Load() - before; got != 1 {
-			t.Errorf("round %d: %d round trips", round, got)
+		if got := trips.Take(); len(got) != 1 {
+			t.Errorf("round %d: %d round trips: %q", round, len(got), got)
 		}
 		for i, r := range results {
 			switch i {
@@ -165,8 +140,7 @@ func TestInterruptedBatchIsEnqueuedOnce(t *testing.T) {
 				conn, err := new(net.Dialer).DialContext(ctx, network, address)
 				return cut{conn, left, answered}, err
 			}
-			client := redis.NewClient(options)
-			t.Cleanup(func() { _ = client.Close() })
+			client := redistest.Connect(t, options)
 			producer := push.NewProducer(client, "", 0)
 			const n = 100
 			want, broken := int64(0), 0
@@ -202,6 +176,22 @@ func TestInterruptedBatchIsEnqueuedOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// If the password of Redis has changed, each result of a batch has the error, also on a client with a
+// name.
+func TestBatchReportsRefusedConnection(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	options := server.Options()
+	options.ClientName = "shop" // with a name, go-redis leaves the commands without an error
+	client := redistest.Connect(t, options)
+	must(t, server.Client(t).ConfigSet(t.Context(), "requirepass", "changed").Err())
+	for _, r := range push.NewProducer(client, "", 0).EnqueueAll(t.Context(), mixed("refused-", 2)) {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "NOAUTH") {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 

@@ -2,12 +2,14 @@ package push
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/store"
 )
 
@@ -28,10 +30,14 @@ func TestEncodeWritesBytesOfVersion1(t *testing.T) {
 	if string(got) != jobV1Golden {
 		t.Errorf("encoded\n%s, want\n%s", got, jobV1Golden)
 	}
-	back, err := Decode([]byte(jobV1Golden))
-	must(t, err)
-	if !reflect.DeepEqual(back, job()) {
-		t.Errorf("decoded %+v", back.Notification)
+	// other programs may write the version last
+	last := strings.TrimSuffix(strings.Replace(jobV1Golden, `{"v":1,`, `{`, 1), "}") + `, "v": 1 }`
+	for _, text := range []string{jobV1Golden, last} {
+		back, err := Decode([]byte(text))
+		must(t, err)
+		if !reflect.DeepEqual(back, job()) {
+			t.Errorf("decoded %+v", back.Notification)
+		}
 	}
 }
 
@@ -145,12 +151,14 @@ func TestDecodeRejectsMalformedJob(t *testing.T) {
 	}
 }
 
-// Envelopes are read whatever the order of their fields.
-func TestDecodeAcceptsFieldsInAnyOrder(t *testing.T) {
+// An older Producer accepted names with a space at the end, and its jobs must not be lost.
+func TestJobWithSpaceAtEndOfNameIsDecoded(t *testing.T) {
 	t.Parallel()
-	data := strings.Replace(jobV1Golden, `{"v":1,`, `{`, 1)
-	data = strings.TrimSuffix(data, "}") + `, "v": 1 }`
-	if _, err := Decode([]byte(data)); err != nil {
+	n := sample()
+	n.ID, n.User, n.Category, n.CollapseKey = "x ", "dup ", "news\u00a0", "k "
+	payload, err := Encode(&Job{Notification: n, AcceptedAt: time.Now()})
+	must(t, err)
+	if job, err := Decode(payload); err != nil || job.Notification.User != "dup " {
 		t.Error(err)
 	}
 }
@@ -201,5 +209,61 @@ func TestInvalidJSONErrorHasPosition(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "at byte 22") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// The digest of a content is stored as long as its ID is known, also across an update: with a different
+// digest, the new build would reject a repeated notification.
+func TestContentDigestIsStableAcrossVersions(t *testing.T) {
+	t.Parallel()
+	badge := 3
+	n := Notification{
+		ID: "order-4711", App: "shop", User: "ada", Category: "orders", Priority: Bulk, Targets: []Target{{Platform: APNs, Token: "00fcab"}, {Platform: FCM, Token: "t:1"}},
+		Title: "a <b> & c", Subtitle: "s", Body: "ü\u2028", Badge: &badge, Sound: "default", Image: "https://example.com/a.png", Thread: "t", Channel: "c",
+		Data: map[string]string{"z": "1", "a": "2"}, PushType: "alert", CollapseKey: "k",
+	}
+	raw := n
+	raw.APNs, raw.FCM = []byte(`{"b": [1.0, 2, 1e2], "a": {"z": null, "y": "é"}}`), []byte(`{"android":{"ttl":"3s"}}`)
+	other := raw
+	other.APNs = []byte(`{"a":{"y":"\u00e9","z":null},"b":[1,2,100]}`)
+	null := n
+	null.APNs = []byte("null")
+	ends := n
+	ends.ExpiresAt = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		n    Notification
+		want string
+	}{
+		"plain": {n, "7a97366f26a87789"}, "that ends": {ends, "7a97366f26a87789"}, "without a block": {null, "7a97366f26a87789"},
+		"with blocks": {raw, "07422c27555f6b63"}, "with the same blocks": {other, "07422c27555f6b63"},
+	} {
+		payload, err := Encode(&Job{Notification: &c.n, AcceptedAt: time.Now()})
+		must(t, err)
+		if digest, err := contentDigest(&c.n, payload); err != nil || fmt.Sprintf("%x", digest) != c.want {
+			t.Errorf("%s: %x, want %s (%v)", name, digest, c.want, err)
+		}
+	}
+}
+
+// A lone surrogate is refused everywhere: decoding would make two different names equal.
+func TestLoneSurrogateIsRefused(t *testing.T) {
+	t.Parallel()
+	for text, lone := range map[string]bool{
+		`{"user":"\ud800"}`: true, `{"user":"\ud801"}`: true, `{"user":"\udc00"}`: true, `{"user":"\uD83D"}`: true,
+		`{"user":"\ud83dx"}`: true, `{"user":"\ud83d\n"}`: true, `{"user":"\ud83d\ud83d\ude00"}`: true, `{"data":{"\udfff":""}}`: true,
+		`{"user":"\ud83d\ude00"}`: false, `{"user":"😀\u0041"}`: false, `{"user":"\\ud800"}`: false, `{"user":"\\\\"}`: false, `{"user":"\uFFFD"}`: false, `{}`: false,
+	} {
+		if got := strictjson.CheckCharacters([]byte(text)) != nil; got != lone {
+			t.Errorf("%s: %t", text, got)
+		}
+		if _, err := Parse([]byte(text)); (err != nil) != lone {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	job, err := Encode(&Job{Notification: &Notification{ID: "1", App: "a", User: "half", Title: "t", Targets: []Target{{Platform: FCM, Token: "x"}}}, AcceptedAt: time.Now()})
+	must(t, err)
+	var malformed *store.MalformedError
+	if _, err := Decode([]byte(strings.Replace(string(job), "half", `\ud800`, 1))); !errors.As(err, &malformed) || malformed.Reason != store.MalformedNotification {
+		t.Errorf("from the queue: %v", err)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -16,11 +14,7 @@ import (
 // newProducer returns a producer on its own database.
 func newProducer(t *testing.T) *push.Producer {
 	t.Helper()
-	options := redistest.Shared(t).Options()
-	options.DB = redistest.Database(t)
-	client := redis.NewClient(options)
-	t.Cleanup(func() { _ = client.Close() })
-	return push.NewProducer(client, "", 0)
+	return push.NewProducer(redistest.Own(t), "", 0)
 }
 
 // Enqueue and EnqueueAll reject a notification that is nil, expired or invalid.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/net/http/httpguts"
 )
 
 func TestRenderAPNs(t *testing.T) {
@@ -338,27 +339,21 @@ func fcmAppleSize(n *Notification) (int, error) {
 
 func TestRenderRefusesWrongPlatformAndMissingID(t *testing.T) {
 	t.Parallel()
-	n := sample()
-	if _, err := n.RenderAPNs(n.Targets[1]); err == nil {
-		t.Error("an FCM target is rendered for APNs")
-	}
-	if _, err := n.RenderFCM(n.Targets[0], noon); err == nil {
-		t.Error("an APNs target is rendered for FCM")
-	}
-	n.ID = ""
-	if _, err := n.RenderAPNs(n.Targets[0]); err == nil {
-		t.Error("rendered for APNs without an ID")
-	}
-	if _, err := n.RenderFCM(n.Targets[1], noon); err == nil {
-		t.Error("rendered for FCM without an ID")
-	}
-	n = sample()
-	n.APNs, n.FCM = json.RawMessage(`[]`), json.RawMessage(`{`)
-	if _, err := n.RenderAPNs(n.Targets[0]); err == nil {
-		t.Error("rendered for APNs with a block that is no object")
-	}
-	if _, err := n.RenderFCM(n.Targets[1], noon); err == nil {
-		t.Error("rendered for FCM with a block that is no object")
+	whole, nameless, broken := sample(), sample(), sample()
+	nameless.ID = ""
+	broken.APNs, broken.FCM = json.RawMessage(`[]`), json.RawMessage(`{`)
+	for what, c := range map[string]struct {
+		n         *Notification
+		apns, fcm int // the targets
+	}{
+		"to the other platform": {whole, 1, 0}, "without an ID": {nameless, 0, 1}, "with a block that is no object": {broken, 0, 1},
+	} {
+		if _, err := c.n.RenderAPNs(c.n.Targets[c.apns]); err == nil {
+			t.Errorf("rendered for APNs %s", what)
+		}
+		if _, err := c.n.RenderFCM(c.n.Targets[c.fcm], noon); err == nil {
+			t.Errorf("rendered for FCM %s", what)
+		}
 	}
 }
 
@@ -382,5 +377,36 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// APNs gets the collapse key in a header, which can contain only printable ASCII without spaces at its
+// ends. Jobs of an older producer may also have other keys.
+func TestCollapseIDFitsInHeader(t *testing.T) {
+	t.Parallel()
+	for key, asItIs := range map[string]bool{
+		"order-4711": true, "a b": true, "~!": true, strings.Repeat("k", 64): true, "": true,
+		"k ": false, " k": false, "ключ": false, "é": false, "日本語": false, "👩\u200d💻": false, "a\u00a0b": false, "a\tb": false, "a\x00": false, "a\r\nb: c": false, strings.Repeat("k", 65): false,
+	} {
+		n := sample()
+		n.CollapseKey = key
+		m, err := n.RenderAPNs(n.Targets[0])
+		must(t, err)
+		if (m.CollapseID == key) != asItIs || len(m.CollapseID) > MaxCollapseKeyBytes || !httpguts.ValidHeaderFieldValue(m.CollapseID) || strings.TrimSpace(m.CollapseID) != m.CollapseID || !isPrintable(m.CollapseID, ' ') {
+			t.Errorf("%q becomes %q", key, m.CollapseID)
+		}
+		if again, _ := n.RenderAPNs(n.Targets[0]); again.CollapseID != m.CollapseID {
+			t.Errorf("%q becomes %q, and then %q", key, m.CollapseID, again.CollapseID)
+		}
+		if !asItIs && m.CollapseID != n.hashedCollapseKey() {
+			t.Errorf("%q: APNs gets %q, a browser %q", key, m.CollapseID, n.hashedCollapseKey())
+		}
+	}
+	n := sample()
+	for key, taken := range map[string]bool{"ключ": true, "日本語": true, "k ": false} {
+		n.CollapseKey = key
+		if err := n.Validate(); (err == nil) != taken {
+			t.Errorf("%q: %v", key, err)
+		}
 	}
 }
