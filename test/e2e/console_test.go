@@ -38,6 +38,5 @@ func TestServeConsole(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	http.DefaultClient.CloseIdleConnections()
 	s.Stop(t, p)
 }

@@ -41,8 +41,7 @@ func TestCrashes(t *testing.T) {
 	policy := throttle.Policy{MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 10, Period: 5 * time.Second}}}
 	c := rig.NewCrashSite(t, policy, 5*time.Millisecond)
 	workers := []*rig.Program{c.Serve(t), c.Serve(t), c.Serve(t)}
-	stop, longest := make(chan struct{}), make(chan time.Duration)
-	go judge.Stalls(stop, longest)
+	longest := judge.Stalls()
 
 	producer := push.NewProducer(c.Client, "", 0)
 	var producers sync.WaitGroup
@@ -80,8 +79,7 @@ func TestCrashes(t *testing.T) {
 	producers.Wait()
 	c.Drained(t, users*each)
 	c.Stop(t, workers...)
-	close(stop)
-	stall := <-longest
+	stall := longest()
 
 	c.Audited(t)
 	admitted := judge.Admissions(t, c.Client, "shop", users, c.Sent())
@@ -254,8 +252,8 @@ func TestDigestsSurviveKills(t *testing.T) {
 	producers.Wait()
 	c.Drained(t, users*each)
 	// jobs of a killed worker come back though their notifications may have ended
-	if !eventually.Within(eventually.Patience, func() bool { return len(c.InHand(t)) == 0 }) {
-		t.Errorf("%q are in hand still", c.InHand(t))
+	if !eventually.Within(eventually.Patience, func() bool { return len(rig.InHand(t, c.Client)) == 0 }) {
+		t.Errorf("%q are in hand still", rig.InHand(t, c.Client))
 	}
 	c.Stop(t, workers...)
 	c.Audited(t)
@@ -303,8 +301,7 @@ func TestJobsOfKilledWorkerReturnInSeconds(t *testing.T) {
 	const soonBack = 20 * time.Second // 10 s on a quiet machine
 	policy := throttle.Policy{MinGap: 2 * time.Second}
 	c := rig.NewCrashSite(t, policy, 3*time.Second) // how long a push is in flight
-	stop, longest := make(chan struct{}), make(chan time.Duration)
-	go judge.Stalls(stop, longest)
+	longest := judge.Stalls()
 	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
 	limiter, err := throttle.New(c.Client, throttle.Options{})
 	rig.Must(t, err)
@@ -320,12 +317,12 @@ func TestJobsOfKilledWorkerReturnInSeconds(t *testing.T) {
 			c.Enqueue(t, producer, (try*users+i)*2000, fmt.Sprintf("user-%d-%d", try, i)) // its fate is sent
 			c.Enqueue(t, producer, (try*users+i)*2000+1000, fmt.Sprintf("user-%d-%d", try, i))
 		}
-		held = c.InHand(t)
+		held = rig.InHand(t, c.Client)
 	}
 	rig.Must(t, killed.Cmd.Process.Signal(syscall.SIGKILL))
 	<-killed.Done
 	gone := time.Now()
-	held = c.InHand(t)
+	held = rig.InHand(t, c.Client)
 	rig.Must(t, control.Pause(t.Context(), &pause.Pause{App: "shop"})) // so that no other worker sends the notifications
 	other := c.Serve(t)
 	for _, id := range held {
@@ -337,8 +334,7 @@ func TestJobsOfKilledWorkerReturnInSeconds(t *testing.T) {
 		}
 	}
 	took := time.Since(gone)
-	close(stop)
-	if stall := <-longest; took > soonBack+stall {
+	if stall := longest(); took > soonBack+stall {
 		t.Errorf("it takes %s until all of %d can be cancelled, with a stall of %s", took, len(held), stall)
 	}
 	t.Logf("%d were in hand, all can be cancelled after %s", len(held), took)
@@ -364,7 +360,7 @@ func TestStoppedWorkerSendsNothingTwice(t *testing.T) {
 		return time.Now()
 	}
 	at := signal(syscall.SIGSTOP)
-	held := c.InHand(t)
+	held := rig.InHand(t, c.Client)
 	sent := c.Delivered()
 	passed := time.NewTimer(20 * time.Second)
 	defer passed.Stop()

@@ -45,8 +45,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	s.Dir = rig.Write(t, "config.yaml", fmt.Sprintf("redis: {address: %q}\n%s", server.Addr(), tunedConfig))
 	s.Simulate(t)
 	workers := []*rig.Program{s.Serve(t), s.Serve(t)}
-	stop, longest := make(chan struct{}), make(chan time.Duration)
-	go judge.Stalls(stop, longest)
+	longest := judge.Stalls()
 
 	ctx, done := context.WithCancel(t.Context())
 	var changing sync.WaitGroup
@@ -87,12 +86,11 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 	done()
 	changing.Wait()
-	close(stop)
-	stall := <-longest
+	stall := longest()
 	s.Stop(t, workers...)
-	audit := rig.Start(t, s.Setup, "audit", "--json")
-	if status := audit.Wait(t); status != rig.Done || counts().Ended[push.Delivered] != int64(len(sent)) {
-		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
+	s.Audited(t)
+	if c := counts(); c.Ended[push.Delivered] != int64(len(sent)) {
+		t.Errorf("%d were sent: %+v", len(sent), c)
 	}
 
 	categories := map[string]throttle.Policy{"news": tunedNews}

@@ -73,7 +73,7 @@ func everyMetric(t *testing.T) map[string]series {
 	if metrics == "" || api == nil {
 		t.Fatalf("standard error: %s", log)
 	}
-	s.Send(t, rig.Done, rig.Notification("one", "ada", "marketing", "apns", "00fc")+rig.Notification("tomorrow", "ada", "marketing", "apns", "00fc")+
+	s.Send(t, rig.Notification("one", "ada", "marketing", "apns", "00fc")+rig.Notification("tomorrow", "ada", "marketing", "apns", "00fc")+
 		rig.Notification("three", "ben", "", "fcm", "a-token")+rig.Notification("four", "cleo", "", "fcm", "b-token")+rig.Notification("five", "dan", "", "fcm", "c-token")+
 		rig.Notification("six", "eve", "", "apns", "fade0413")+rig.Notification("seven", "eve", "", "apns", "fade0413"))
 	if status, body := rig.Fetch(t, api[1]+"/v1/audit"); status != http.StatusOK {

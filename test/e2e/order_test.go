@@ -22,7 +22,7 @@ func TestSendKeepsUserOrder(t *testing.T) {
 	for i := range 2000 {
 		input.WriteString(rig.Notification(fmt.Sprintf("n-%04d", i), fmt.Sprintf("user-%d", i%20), "chat", "apns", "00"))
 	}
-	s.Send(t, rig.Done, input.String())
+	s.Send(t, input.String())
 	last := map[string]string{}
 	ids, err := s.Client.LRange(t.Context(), shard.NewShards(s.Client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"), 0, -1).Result()
 	if err != nil || len(ids) != 2000 {

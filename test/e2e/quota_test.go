@@ -33,14 +33,14 @@ func TestServeQuota(t *testing.T) {
 	for i := range 8 {
 		input.WriteString(rig.Notification(fmt.Sprint("n", i), fmt.Sprint("u", i), "chat", "apns", "00"))
 	}
-	s.Send(t, rig.Done, input.String())
+	s.Send(t, input.String())
 	withinQuota(t, s, workers[0], 8, 3)
 	s.Configure(t, app, quota("5/1h"))
 	for _, p := range workers {
 		p.HangUp(t)
 		p.Says(t, 1, "the configuration is reloaded", `changed="apps.demo.apns.quota.rate: 3/1h → 5/1h"`)
 	}
-	s.Send(t, rig.Done, rig.Notification("n8", "u8", "chat", "apns", "00")+rig.Notification("n9", "u9", "chat", "apns", "00"))
+	s.Send(t, rig.Notification("n8", "u8", "chat", "apns", "00")+rig.Notification("n9", "u9", "chat", "apns", "00"))
 	withinQuota(t, s, workers[0], 10, 5)
 	s.Configure(t, app, "  demo: {simulated: false} ")
 	for _, p := range workers {
@@ -50,10 +50,9 @@ func TestServeQuota(t *testing.T) {
 	s.Stop(t, workers[:]...)
 }
 
-// withinQuota waits until each of n notifications is sent, or waits for its quota by `waiting`. It
-// returns how many are sent: most, or after ten seconds fewer, because units expire while the
-// machine stalls.
-func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) int {
+// withinQuota waits until each of n notifications is sent, or waits for its quota by `waiting`. Sent
+// are most, or after ten seconds fewer, because units expire while the machine stalls.
+func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) {
 	t.Helper()
 	pushes, waiting := 0, rig.Finished{}
 	told := func() bool {
@@ -66,7 +65,6 @@ func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) in
 	if pushes > most {
 		t.Errorf("%d pushes, want %d at most", pushes, most)
 	}
-	return pushes
 }
 
 // Processes that start, stop, freeze and are killed together never have more pushes in flight than the

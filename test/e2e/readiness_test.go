@@ -22,9 +22,8 @@ import (
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := &rig.Site{Client: server.Client(t)}
-	s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__TIMEOUT=500ms", "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_LOG__FORMAT=json"}
+	s := rig.SiteOn(t, server)
+	s.Env = append(s.Env, "PUSHPACE_REDIS__TIMEOUT=500ms", "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_LOG__FORMAT=json")
 	s.StandIns(t, 6*time.Second)
 	workers := s.Serve(t)
 	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.Stderr.String()), "metrics")
@@ -79,7 +78,7 @@ func TestReadiness(t *testing.T) {
 	alive()
 	server.Resume(t)
 	until("ready again", func() bool { return status == http.StatusOK })
-	s.Send(t, rig.Done, rig.Notification("slow", "ada", "", "apns", "00fc"))
+	s.Send(t, rig.Notification("slow", "ada", "", "apns", "00fc"))
 	workers.Until(t, "it is being sent", func() bool {
 		_, text := rig.Fetch(t, url+"metrics")
 		return strings.Contains(text, `pushpace_in_flight{app="demo",platform="apns"} 1`)
@@ -120,7 +119,7 @@ func TestReadinessWithoutLimitsRedis(t *testing.T) {
 			t.Fatalf("%d %s", status, text)
 		}
 		remote := &rig.Site{Setup: rig.Through(api, "")}
-		remote.Send(t, rig.Done, rig.Notification("one", "ada", "", "apns", "00"))
+		remote.Send(t, rig.Notification("one", "ada", "", "apns", "00"))
 	}
 	limits.Resume(t)
 	s.Stop(t, p)
@@ -141,7 +140,7 @@ func TestReadinessNamesCommandRefusedByLimitsRedis(t *testing.T) {
 		rig.Must(t, limits.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", change).Err())
 	}
 	rights("-zadd")
-	s.Send(t, rig.Done, rig.Notification("one", "ada", "", "apns", "00fc"))
+	s.Send(t, rig.Notification("one", "ada", "", "apns", "00fc"))
 	named := regexp.MustCompile(`"name":"limits","state":"warning","detail":"cannot be checked since [0-9:]{8}: [^"]*(?:NOPERM|can.t run this command)`)
 	workers.Until(t, "the refusal is named", func() bool {
 		status, text := rig.Fetch(t, url+"readyz")
@@ -177,9 +176,8 @@ func TestReadinessWithExpiredCertificate(t *testing.T) {
 func TestReadinessOnCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
-	s := &rig.Site{Client: nodes[0].Client(t)}
-	s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr(), "PUSHPACE_TELEMETRY__LISTEN=:0"}
+	s := rig.SiteOn(t, nodes...)
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
 	workers := s.Serve(t)
 	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.Stderr.String()), "metrics")
 	until := func(what string, status int, says ...string) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -26,17 +25,14 @@ import (
 func TestRedisErrorStatesAreReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
-	s := &rig.Site{Client: server.Client(t)}
-	s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_LOG__FORMAT=json"}
+	s := rig.SiteOn(t, server)
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_LOG__FORMAT=json")
 	p := s.Serve(t)
 	log := p.Stderr.String()
 	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(log), "metrics")
 	api := regexp.MustCompile(`"msg":"api","url":"(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(log)[1]
-	client := &http.Client{Timeout: 10 * time.Second}
-	defer client.CloseIdleConnections()
 	later := strings.Replace(rig.Notification("later", "ada", "", "apns", "00"), `"title"`, `"not_before":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`","title"`, 1)
-	s.Send(t, rig.Done, later)
+	s.Send(t, later)
 	// logged returns the warnings and errors after the mark, but no failed requests
 	logged := func(mark int) (lines []string) {
 		for line := range strings.Lines(p.Stderr.String()[mark:]) {
@@ -81,13 +77,10 @@ func TestRedisErrorStatesAreReported(t *testing.T) {
 			return strings.Contains(text, "\npushpace_redis_up 0\n") && strings.Contains(text, `pushpace_redis_trouble{reason="`+c.why+`",redis="redis"} 1`) &&
 				!strings.Contains(text, "pushpace_waiting 0\n")
 		})
-		response, err := client.Post(api+"/v1/notifications", "application/json", strings.NewReader(rig.Notification("one", "ada", "", "apns", "00")))
-		rig.Must(t, err)
-		var problem struct{ Detail string }
-		if err := json.NewDecoder(response.Body).Decode(&problem); err != nil || response.StatusCode != http.StatusServiceUnavailable || problem.Detail != "Redis "+c.says+"." {
-			t.Errorf("%s: a producer is told %d %+v, %v", c.name, response.StatusCode, problem, err)
+		status, text := rig.Ask(t, "", http.MethodPost, api+"/v1/notifications", rig.Notification("one", "ada", "", "apns", "00"))
+		if status != http.StatusServiceUnavailable || !strings.Contains(text, `"detail":"Redis `+c.says+`."`) {
+			t.Errorf("%s: a producer is told %d %s", c.name, status, text)
 		}
-		_ = response.Body.Close()
 		for _, path := range []string{"/v1/notifications/later", "/v1/overrides", "/v1/pauses", "/v1/dead-letters"} {
 			if status, text := rig.Fetch(t, api+path); (status == http.StatusOK) != c.reads || !c.reads && status != http.StatusServiceUnavailable {
 				t.Errorf("%s: %s answers %d %s", c.name, path, status, text)
@@ -128,9 +121,7 @@ func TestRedisErrorStatesAreReported(t *testing.T) {
 func TestStartWithoutMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
-	s := &rig.Site{}
-	s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr()}
+	s := rig.SiteOn(t, nodes...)
 	s.Simulate(t)
 	const users = 30
 	waited := 0
@@ -207,15 +198,13 @@ func TestStartWithoutMaster(t *testing.T) {
 func TestOverviewWithoutMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
-	s := &rig.Site{}
-	s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr()}
+	s := rig.SiteOn(t, nodes...)
 	const users = 30
 	var input strings.Builder
 	for i := range users {
 		input.WriteString(strings.Replace(rig.Notification(fmt.Sprint("n-", i), fmt.Sprint("u-", i), "", "fcm", "t"), "{", `{"not_before":"2100-01-01T00:00:00Z","expires_at":"2100-01-02T00:00:00Z",`, 1))
 	}
-	s.Send(t, rig.Done, input.String())
+	s.Send(t, input.String())
 	worker := s.Serve(t)
 	seen := func() (all operate.Overview) {
 		got := rig.Run(t, s.Setup, "overview", "--json")
@@ -265,16 +254,14 @@ func TestServeDeliversWithoutOptionalCommands(t *testing.T) {
 			for r := range strings.FieldsSeq(c.rule) {
 				rule = append(rule, r)
 			}
-			s := &rig.Site{Client: server.Client(t)}
-			s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-			s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr()}
+			s := rig.SiteOn(t, server)
 			rig.Must(t, s.Client.Do(t.Context(), rule...).Err())
 			if got := rig.Run(t, s.Setup, "check", "--redis"); got.Status != rig.Done {
 				t.Fatalf("check: %+v", got)
 			}
 			s.Simulate(t)
 			workers := s.Serve(t)
-			s.Send(t, rig.Done, rig.Notification("n-1", "ada", "chat", "apns", "00")+rig.Notification("n-2", "ada", "chat", "apns", "00"))
+			s.Send(t, rig.Notification("n-1", "ada", "chat", "apns", "00")+rig.Notification("n-2", "ada", "chat", "apns", "00"))
 			workers.Until(t, "both pushes", func() bool { return len(s.Ledger(t)) == 2 })
 			if log := workers.Stderr.String(); strings.Count(log, "an idle worker gets no wake-ups") != 1 {
 				t.Errorf("the log:\n%s", log)

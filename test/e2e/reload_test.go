@@ -30,7 +30,7 @@ func TestReload(t *testing.T) {
 	producer.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
 	one := func(id string) {
 		t.Helper()
-		producer.Send(t, rig.Done, rig.Notification(id, "ada", "chat", "apns", "00"))
+		producer.Send(t, rig.Notification(id, "ada", "chat", "apns", "00"))
 	}
 	delivered := func(n int) func() bool { return func() bool { return len(s.Ledger(t)) == n } }
 	one("first")
@@ -72,7 +72,7 @@ func TestReload(t *testing.T) {
 	if _, text := rig.Fetch(t, metrics); !strings.Contains(text, "pushpace_config_last_reload_successful 1\n") {
 		t.Errorf("a reload is not in the metrics:\n%s", text)
 	}
-	s.Send(t, rig.Done, rig.Notification("another", "ben", "chat", "apns", "00"))
+	s.Send(t, rig.Notification("another", "ben", "chat", "apns", "00"))
 	workers.Until(t, "a push to another user", func() bool { // waiting notifications may have been sent too
 		record, _, err := records.Lookup(t.Context(), store.Ref{ID: "another"})
 		return err == nil && record.State == push.Delivered
@@ -118,9 +118,13 @@ func TestReloadKeepsLastToken(t *testing.T) {
 	const none, token = "http:\n  listen: 127.0.0.1:0\n", "gained-token-0123456789"
 	some := none + fmt.Sprintf("  tokens: [{name: ops, role: viewer, sha256: %x}]\n", sha256.Sum256([]byte(token)))
 	s.Configure(t, "http:\n", none)
-	p := s.Serve(t)
+	p, url := s.ServeAPI(t)
+	status := func(token string) int {
+		got, _ := rig.Ask(t, token, http.MethodGet, url+"/v1/limits", "")
+		return got
+	}
 	p.Says(t, 1, "level=WARN", "takes requests from everyone")
-	if got := p.LimitsStatus(t, ""); got != http.StatusOK {
+	if got := status(""); got != http.StatusOK {
 		t.Fatalf("status %d", got)
 	}
 	s.Configure(t, "http:\n", some)
@@ -129,7 +133,7 @@ func TestReloadKeepsLastToken(t *testing.T) {
 	s.Configure(t, "http:\n", none)
 	p.HangUp(t)
 	p.Says(t, 1, "level=WARN", "take effect at the next start", "http.tokens: [{name: ops, role: viewer, sha256: [hidden]}] → none")
-	if without, with := p.LimitsStatus(t, ""), p.LimitsStatus(t, token); without != http.StatusUnauthorized || with != http.StatusOK {
+	if without, with := status(""), status(token); without != http.StatusUnauthorized || with != http.StatusOK {
 		t.Errorf("once the last token is gone, without one: %d, with it: %d", without, with)
 	}
 	s.Stop(t, p)

@@ -40,7 +40,7 @@ func TestServeDrains(t *testing.T) {
 	s := rig.NewSite(t)
 	s.StandIns(t, 4*time.Second)
 	workers := s.Serve(t)
-	s.Send(t, rig.Done, rig.Notification("slow-1", "ada", "chat", "apns", "00")+rig.Notification("slow-2", "ben", "chat", "fcm", "ben-pixel"))
+	s.Send(t, rig.Notification("slow-1", "ada", "chat", "apns", "00")+rig.Notification("slow-2", "ben", "chat", "fcm", "ben-pixel"))
 	underWay(t, s, workers, 2)
 	s.Stop(t, workers)
 	counts, err := store.NewRecords(s.Client, "", 0).Counts(t.Context())
@@ -54,7 +54,7 @@ func TestSecondSignalEndsServeAtOnce(t *testing.T) {
 	s := rig.NewSite(t)
 	s.StandIns(t, 9*time.Second)
 	workers := s.Serve(t)
-	s.Send(t, rig.Done, rig.Notification("slow-1", "ada", "chat", "apns", "00"))
+	s.Send(t, rig.Notification("slow-1", "ada", "chat", "apns", "00"))
 	underWay(t, s, workers, 1)
 	workers.Terminate(t)
 	workers.Until(t, "the first signal", func() bool { return strings.Contains(workers.Stderr.String(), "stopping") })
@@ -91,7 +91,7 @@ func TestServeLogsChangedCredentials(t *testing.T) {
 			return false
 		})
 	}
-	s.Send(t, rig.Done, rig.Notification("one", "ada", "chat", "fcm", "ada-pixel"))
+	s.Send(t, rig.Notification("one", "ada", "chat", "fcm", "ada-pixel"))
 	workers.Until(t, "the push", func() bool { return len(s.Ledger(t)) == 1 })
 	s.Stop(t, workers)
 	if n := strings.Count(workers.Stderr.String(), "level=ERROR"); n != 1 {

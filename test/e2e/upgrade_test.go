@@ -18,7 +18,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
@@ -129,14 +128,6 @@ func upgradeSite(t *testing.T, answersIn time.Duration) (*rig.Site, rig.StandIns
 	return s, s.StandIns(t, answersIn)
 }
 
-// inHand returns the IDs of the active jobs of default priority.
-func inHand(t *testing.T, s *rig.Site) []string {
-	t.Helper()
-	ids, err := s.Client.LRange(t.Context(), shard.NewShards(s.Client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
-	rig.Must(t, err)
-	return ids
-}
-
 // This version reads the Redis of an older version: queues, slots, admissions, overrides, mutes,
 // pauses, digests, and the jobs of a killed worker. Each notification is sent once and within its
 // limits, and the audit finds nothing missing.
@@ -188,7 +179,7 @@ func upgrade(t *testing.T, dump string) {
 	if waiting < len(queued)+len(killed)+20 {
 		t.Fatalf("only %d wait", waiting)
 	}
-	sending := inHand(t, s) // the killed worker's jobs: granted before, and so sent in any order
+	sending := rig.InHand(t, s.Client) // the killed worker's jobs: granted before, and so sent in any order
 	s.Audited(t)
 	for _, id := range []string{"ada-0", "ada-19", "critical-3-1"} {
 		p := accepted[slices.IndexFunc(accepted, func(p planned) bool { return p.ID == id })]
@@ -303,7 +294,7 @@ func writeDump(t *testing.T, version string) {
 	rig.Must(t, worker.Cmd.Process.Signal(syscall.SIGKILL))
 	<-worker.Done
 	for _, p := range killed {
-		if !slices.Contains(inHand(t, s), p.ID) {
+		if !slices.Contains(rig.InHand(t, s.Client), p.ID) {
 			t.Fatalf("%s was sent before the kill: record it again", p.ID)
 		}
 	}

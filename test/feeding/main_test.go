@@ -14,7 +14,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -29,10 +28,7 @@ const page = "../../docs/feeding.md"
 func site(t *testing.T) (*rig.Site, *redistest.Server) {
 	t.Helper()
 	server := redistest.Start(t, redistest.AppendOnly())
-	s := &rig.Site{Client: server.Client(t)}
-	s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr()}
-	return s, server
+	return rig.SiteOn(t, server), server
 }
 
 // notification is a valid one of a user in JSON.

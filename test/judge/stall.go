@@ -2,22 +2,22 @@ package judge
 
 import "time"
 
-// Stalls measures the longest time that this process waited for a processor, until stop is closed.
-func Stalls(stop <-chan struct{}, longest chan<- time.Duration) {
+// Stalls measures how long this process waits for a processor, until a call of longest, which returns
+// the longest time.
+func Stalls() (longest func() time.Duration) {
 	const every = 5 * time.Millisecond
-	var most time.Duration
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-stop:
-			longest <- most
-			return
-		case <-timer.C:
+	stop, most := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		stall := time.Duration(0)
+		for last := time.Now(); ; last = time.Now() {
+			select {
+			case <-stop:
+				most <- stall
+				return
+			case <-time.After(every):
+			}
+			stall = max(stall, time.Since(last)-every)
 		}
-		now := time.Now()
-		most = max(most, now.Sub(last)-every)
-		last = now
-		timer.Reset(every)
-	}
+	}()
+	return func() time.Duration { close(stop); return <-most }
 }

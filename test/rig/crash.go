@@ -86,12 +86,15 @@ func (c *CrashSite) Enqueue(t *testing.T, producer *push.Producer, i int, user s
 	case Cancelled:
 		n.Thread = withdrawn
 	}
+	succeeds(t, "enqueue "+n.ID, func() error { _, err := producer.Enqueue(t.Context(), n); return err })
+}
+
+// succeeds calls the function for a minute, as Redis may be away, until it returns no error.
+func succeeds(t *testing.T, what string, f func() error) {
+	t.Helper()
 	var err error
-	if !eventually.Within(time.Minute, func() bool {
-		_, err = producer.Enqueue(t.Context(), n)
-		return err == nil
-	}) {
-		t.Errorf("%s is not accepted: %v", n.ID, err)
+	if !eventually.Within(time.Minute, func() bool { err = f(); return err == nil }) {
+		t.Errorf("%s: %v", what, err)
 	}
 }
 
@@ -120,13 +123,13 @@ func FateOf(i int) fate {
 
 // Cancel cancels the notification. It tries for a minute until Redis answers.
 func (c *CrashSite) Cancel(t *testing.T, producer *push.Producer, id string) {
-	var err error
-	if !eventually.Within(time.Minute, func() bool {
-		err = producer.Cancel(t.Context(), id)
-		return err == nil || errors.Is(err, push.ErrEnded) || errors.Is(err, push.ErrUnderWay)
-	}) {
-		t.Errorf("the cancel of %s is not answered: %v", id, err)
-	}
+	succeeds(t, "cancel "+id, func() error {
+		err := producer.Cancel(t.Context(), id)
+		if errors.Is(err, push.ErrEnded) || errors.Is(err, push.ErrUnderWay) {
+			return nil
+		}
+		return err
+	})
 }
 
 // withdrawn is the thread of notifications with the fate Cancelled.
@@ -135,13 +138,10 @@ const withdrawn = "withdrawn"
 // Withdraw ends the user's notifications with the fate Cancelled. It tries for a minute until Redis
 // answers.
 func (c *CrashSite) Withdraw(t *testing.T, producer *push.Producer, user string) {
-	var err error
-	if !eventually.Within(time.Minute, func() bool {
-		_, err = producer.Withdraw(t.Context(), "shop", user, push.Group{Thread: withdrawn})
-		return err == nil
-	}) {
-		t.Errorf("the withdrawal of %s is not answered: %v", user, err)
-	}
+	succeeds(t, "withdraw from "+user, func() error {
+		_, err := producer.Withdraw(t.Context(), "shop", user, push.Group{Thread: withdrawn})
+		return err
+	})
 }
 
 // Delivered returns the number of pushes that the stand-ins have accepted.
@@ -152,12 +152,8 @@ func (c *CrashSite) Delivered() int { return c.APNs.Ledger().Len() + c.FCM.Ledge
 func (c *CrashSite) Kill(t *testing.T, p *Program) int64 {
 	t.Helper()
 	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
+	Must(t, p.Cmd.Process.Signal(syscall.SIGKILL))
 	<-p.Done
 	underWay := c.APNs.Count().InFlight + c.FCM.Count().InFlight
 	return underWay + int64(len(c.Sent())) - counts.Ended[push.Delivered]
@@ -291,13 +287,12 @@ func byUser(pushes []violations.Push) map[string][]time.Time {
 	return all
 }
 
-// InHand returns the IDs of the jobs that workers have claimed, or had claimed when they were killed.
-func (c *CrashSite) InHand(t *testing.T) []string {
+// InHand returns the IDs of the jobs of default priority that workers have claimed, or had claimed when
+// they were killed.
+func InHand(t *testing.T, client redis.UniversalClient) []string {
 	t.Helper()
-	ids, err := c.Client.LRange(t.Context(), shard.NewShards(c.Client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ids, err := client.LRange(t.Context(), shard.NewShards(client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
+	Must(t, err)
 	return ids
 }
 
@@ -319,22 +314,16 @@ func startStandIns(t *testing.T, typical time.Duration, seen func([]byte)) (Stan
 	t.Helper()
 	latency := standin.Latency{Typical: typical}
 	a, err := apnstest.NewServer(apnstest.Options{Latency: latency})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { a.Close() })
 	f, err := fcmtest.NewServer(fcmtest.Options{Latency: latency, Seen: seen})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	var to credentials
 	dir := t.TempDir()
-	if to.apns, err = a.WriteCredentials(dir); err != nil {
-		t.Fatal(err)
-	}
-	if to.fcm, err = f.WriteCredentials(dir); err != nil {
-		t.Fatal(err)
-	}
+	to.apns, err = a.WriteCredentials(dir)
+	Must(t, err)
+	to.fcm, err = f.WriteCredentials(dir)
+	Must(t, err)
 	return StandIns{a, f}, to
 }

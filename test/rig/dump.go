@@ -105,13 +105,14 @@ func dumpKey(ctx context.Context, t *testing.T, client *redis.Client, key string
 }
 
 // Load writes a dump into a Redis as if it had been made now: every instant in the dump moves by the
-// same number of whole seconds. It returns that shift.
-func Load(t *testing.T, client *redis.Client, dump string) (later time.Duration) {
+// same number of whole seconds.
+func Load(t *testing.T, client *redis.Client, dump string) {
 	t.Helper()
 	ctx := t.Context()
 	now, err := client.Time(ctx).Result()
 	Must(t, err)
 	var at int64
+	var later time.Duration // that number
 	pipe := client.Pipeline()
 	for line := range strings.Lines(dump) {
 		if made, is := strings.CutPrefix(line, dumpAt); is {
@@ -135,7 +136,6 @@ func Load(t *testing.T, client *redis.Client, dump string) (later time.Duration)
 	}
 	_, err = pipe.Exec(ctx)
 	Must(t, err)
-	return later
 }
 
 // An instant is a second of RFC 3339, or a Unix time in s, ms, µs or ns.

@@ -8,11 +8,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
@@ -47,13 +45,9 @@ func IdleWorkers(t *testing.T, address string) *IdleSite {
 func Connect(t *testing.T, address string) redis.UniversalClient {
 	t.Helper()
 	cfg, err := config.Parse("config.yaml", fmt.Appendf(nil, "redis: {address: %s}\napps: {demo: {simulated: true}}\n", address), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	conn, err := redisconn.Open(t.Context(), cfg.Redis, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn.Client
 }
@@ -111,10 +105,7 @@ func (s *IdleSite) Of(p push.Priority) *push.Notification {
 
 // Enqueue enqueues the notification. It tries for a minute until Redis accepts it.
 func (s *IdleSite) Enqueue(t *testing.T, n *push.Notification) {
-	var err error
-	if !eventually.Within(time.Minute, func() bool { _, err = s.producer.Enqueue(t.Context(), n); return err == nil }) {
-		t.Errorf("%s is not accepted: %v", n.ID, err)
-	}
+	succeeds(t, "enqueue "+n.ID, func() error { _, err := s.producer.Enqueue(t.Context(), n); return err })
 }
 
 // Arrive waits until all notifications from Of are sent.
@@ -141,10 +132,7 @@ func (s *IdleSite) EachOnce(t *testing.T) {
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("sent are %v, of %v", got, want)
 	}
-	audit := Start(t, s.Setup, "audit", "--json")
-	if status := audit.Wait(t); status != Done {
-		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
-	}
+	s.Audited(t)
 }
 
 var AllPriorities = []push.Priority{push.Bulk, push.Critical, push.Default}

@@ -7,11 +7,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,9 +51,7 @@ func Start(t *testing.T, s Setup, args ...string) *Program {
 	}
 	temporary := t.TempDir()
 	p.Cmd.Env = append(append(p.Cmd.Env, "TMPDIR="+temporary), s.Env...)
-	if err := p.Cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, p.Cmd.Start())
 	go func() {
 		_ = p.Cmd.Wait() // the status is read from ProcessState
 		close(p.Done)
@@ -85,9 +81,7 @@ func (p *Program) Wait(t *testing.T) int {
 
 func (p *Program) Terminate(t *testing.T) {
 	t.Helper()
-	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, p.Cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // Until waits for the condition.
@@ -102,17 +96,13 @@ func (p *Program) Until(t *testing.T, what string, f func() bool) {
 func Write(t *testing.T, name, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	return dir
 }
 
 func (p *Program) HangUp(t *testing.T) {
 	t.Helper()
-	if err := p.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, p.Cmd.Process.Signal(syscall.SIGHUP))
 }
 
 // Says waits until the program has written a line with all the words n times.
@@ -141,25 +131,6 @@ func Must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// LimitsStatus requests the limits from the API with the token, and returns the HTTP status.
-func (p *Program) LimitsStatus(t *testing.T, token string) int {
-	t.Helper()
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
-	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(p.Stderr.String())
-	request, err := http.NewRequest(http.MethodGet, url+"/v1/limits", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	return response.StatusCode
 }
 
 // Through returns the Setup of a program that knows only the URL of the API and a token.
@@ -195,14 +166,6 @@ const (
 	Misused  = 2 // wrong use or configuration
 	Violated = 3 // accounting or limits violated
 )
-
-// A Receipt is a line that send prints about one notification.
-type Receipt struct {
-	Line  int    `json:"line"` // of the file
-	ID    string `json:"id"`
-	Known *bool  `json:"known"` // nil after an error
-	Error string `json:"error"`
-}
 
 // Binary is the program, built once for all tests of a package.
 var Binary string

@@ -33,25 +33,34 @@ type Site struct {
 	Client *redis.Client
 }
 
+// NewSite returns a Site on a database of its own.
 func NewSite(t *testing.T) *Site {
 	t.Helper()
-	server, db := redistest.Shared(t), redistest.Database(t)
-	options := server.Options()
-	options.DB = db
-	s := &Site{Client: redis.NewClient(options)}
-	t.Cleanup(func() { _ = s.Client.Close() })
+	s := SiteOn(t, redistest.Shared(t))
+	s.Client = redistest.Own(t)
+	s.Env = append(s.Env, "PUSHPACE_REDIS__DB="+strconv.Itoa(s.Client.Options().DB))
+	return s
+}
+
+// SiteOn returns a Site on a server, or on all masters of a Cluster.
+func SiteOn(t *testing.T, servers ...*redistest.Server) *Site {
+	t.Helper()
+	addresses := make([]string, len(servers))
+	for i, server := range servers {
+		addresses[i] = server.Addr()
+	}
+	s := &Site{Client: servers[0].Client(t)}
 	s.Dir = Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__DB=" + strconv.Itoa(db)}
+	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + strings.Join(addresses, ",")}
 	return s
 }
 
 // Simulate starts the stand-ins and points the site at them.
-func (s *Site) Simulate(t *testing.T, args ...string) *Program {
+func (s *Site) Simulate(t *testing.T, args ...string) {
 	t.Helper()
 	p := Start(t, s.Setup, append([]string{"simulate", "--ledger", "ledger.ndjson"}, args...)...)
 	p.Until(t, "the settings", func() bool { return strings.HasSuffix(p.Stdout.String(), "\n") })
 	s.Env = append(s.Env, strings.Fields(p.Stdout.String())...)
-	return p
 }
 
 // StandIns starts stand-ins inside the test and points the site at them.
@@ -69,33 +78,17 @@ func (s *Site) StandIns(t *testing.T, latency time.Duration) StandIns {
 	return all
 }
 
-// Send runs send with that input, expects the exit status want, and returns the receipts by line
-// number.
-func (s *Site) Send(t *testing.T, want int, input string) map[int]Receipt {
+// Send runs send with that input, which pushpace accepts.
+func (s Setup) Send(t *testing.T, input string) {
 	t.Helper()
-	with := s.Setup
-	with.Stdin = strings.NewReader(input)
-	p := Start(t, with, "send", "--file", "-")
-	if got := p.Wait(t); got != want {
-		t.Errorf("exit status %d, want %d: %s", got, want, &p.Stderr)
-	}
-	results := map[int]Receipt{}
-	for line := range strings.Lines(p.Stdout.String()) {
-		var r Receipt
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		results[r.Line] = r
-	}
-	return results
+	s.Stdin = strings.NewReader(input)
+	s.Run(t, Done, "send", "--file", "-")
 }
 
 func (s *Site) Ledger(t *testing.T) []standin.Entry {
 	t.Helper()
 	f, err := os.Open(filepath.Join(s.Dir, "ledger.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer f.Close()
 	var entries []standin.Entry
 	for scanner := bufio.NewScanner(f); scanner.Scan(); {
@@ -126,10 +119,7 @@ func (Setup) Stop(t *testing.T, programs ...*Program) {
 // Audited expects that the audit finds nothing missing.
 func (s Setup) Audited(t *testing.T) {
 	t.Helper()
-	p := Start(t, s, "audit", "--json")
-	if status := p.Wait(t); status != Done {
-		t.Errorf("audit: exit status %d: %s%s", status, &p.Stdout, &p.Stderr)
-	}
+	s.Run(t, Done, "audit", "--json")
 }
 
 // Configure writes the site's configuration: the shipped one, in which each pair of texts is the old
@@ -144,12 +134,8 @@ func (s *Site) Configure(t *testing.T, pairs ...string) {
 		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
 	}
 	// by rename, as editors do, so that no reader finds an incomplete file
-	if err := os.WriteFile(filepath.Join(s.Dir, "next"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(s.Dir, "next"), filepath.Join(s.Dir, "config.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(filepath.Join(s.Dir, "next"), []byte(text), 0o600))
+	Must(t, os.Rename(filepath.Join(s.Dir, "next"), filepath.Join(s.Dir, "config.yaml")))
 }
 
 const ShippedLimits = "default: {min_gap: 1s, rates: [10/1m, 100/24h]}"
@@ -172,67 +158,48 @@ func (s *Site) ServeAPI(t *testing.T, args ...string) (*Program, string) {
 func Ask(t *testing.T, token, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer, err := asking.Do(req)
+	Must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return answer.StatusCode, string(text)
 }
 
 // Run runs the program to its end, expects the exit status want, and returns the output.
-func (s *Site) Run(t *testing.T, want int, args ...string) (stdout, stderr string) {
+func (s Setup) Run(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	p := Start(t, s.Setup, args...)
-	if got := p.Wait(t); got != want {
-		t.Errorf("%s: exit status %d, want %d: %s", strings.Join(args, " "), got, want, &p.Stderr)
+	got := Run(t, s, args...)
+	if got.Status != want {
+		t.Errorf("%s: exit status %d, want %d: %s%s", strings.Join(args, " "), got.Status, want, got.Stdout, got.Stderr)
 	}
-	return p.Stdout.String(), p.Stderr.String()
+	return got.Stdout, got.Stderr
 }
 
 // WriteCertificate writes a certificate that expires at the time ends, with its key.
 func WriteCertificate(t *testing.T, file string, ends time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: ends.Add(-24 * time.Hour), NotAfter: ends}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(file, text, 0o600))
 }
 
-// fetching keeps no idle connections, as these would outlive a test.
-var fetching = http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// asking keeps no idle connections, as these would outlive a test.
+var asking = http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Fetch gets the URL, and returns the status and the body.
 func Fetch(t *testing.T, url string) (int, string) {
 	t.Helper()
-	response, err := fetching.Get(url)
-	Must(t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	Must(t, err)
-	return response.StatusCode, string(text)
+	return Ask(t, "", http.MethodGet, url, "")
 }
