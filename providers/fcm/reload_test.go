@@ -28,7 +28,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 	providertest.Replace(t, cfg.CredentialsFile, edit(t, cfg, "client_email", "x@example.com"))
 	sender, err := fcm.NewWatching(t.Context(), cfg, 10*time.Millisecond)
 	must(t, err)
-	t.Cleanup(func() { _ = sender.Close() })
+	providertest.Closing(t, sender)
 	next := providertest.Reloads(t, sender)
 	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential)
 	providertest.Replace(t, cfg.CredentialsFile, right)

@@ -69,11 +69,7 @@ func start(t *testing.T, options fcmtest.Options) (*fcmtest.Server, fcm.Config) 
 	t.Helper()
 	server, err := fcmtest.NewServer(options)
 	must(t, err)
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	providertest.Closing(t, server)
 	cfg, err := server.WriteCredentials(t.TempDir())
 	must(t, err)
 	return server, cfg
@@ -83,10 +79,6 @@ func newSender(t *testing.T, cfg fcm.Config) *fcm.Sender {
 	t.Helper()
 	sender, err := fcm.New(t.Context(), cfg)
 	must(t, err)
-	t.Cleanup(func() {
-		if err := sender.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	providertest.Closing(t, sender)
 	return sender
 }

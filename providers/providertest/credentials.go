@@ -1,6 +1,10 @@
 package providertest
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +21,27 @@ func Want(t testing.TB, o providers.Outcome, kind providers.Kind, reason provide
 	if o.Kind != kind || o.Reason != reason || o.Concerns != concerns {
 		t.Fatalf("outcome %v %s, concerns %d (%v); want %v %s, concerns %d", o.Kind, o.Reason, o.Concerns, o.Err, kind, reason, concerns)
 	}
+}
+
+// Closing closes c at the end of the test, which then fails on an error.
+func Closing(t testing.TB, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Client returns an HTTP client that trusts the authority ca, in PEM, and follows no redirect.
+func Client(t testing.TB, ca []byte) *http.Client {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: transport, Timeout: stall, CheckRedirect: stay}
 }
 
 // KeyLine returns the second line of a private key's file. newline ends its lines.

@@ -116,11 +116,7 @@ type bench struct {
 func (b *bench) sender(o Options) providers.Sender {
 	b.Helper()
 	s := b.New(b.T, o)
-	b.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			b.Errorf("Close: %v", err)
-		}
-	})
+	Closing(b, s)
 	return s
 }
 

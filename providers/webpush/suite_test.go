@@ -68,11 +68,7 @@ func start(t testing.TB, options webpushtest.Options) (*webpushtest.Server, webp
 	t.Helper()
 	server, err := webpushtest.NewServer(options)
 	must(t, err)
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	providertest.Closing(t, server)
 	cfg, err := server.WriteCredentials(t.TempDir())
 	must(t, err)
 	return server, cfg
@@ -82,10 +78,6 @@ func newSender(t testing.TB, cfg webpush.Config) *webpush.Sender {
 	t.Helper()
 	sender, err := webpush.New(cfg)
 	must(t, err)
-	t.Cleanup(func() {
-		if err := sender.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	providertest.Closing(t, sender)
 	return sender
 }

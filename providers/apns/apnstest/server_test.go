@@ -5,8 +5,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,14 +34,8 @@ func TestServerRefusesLikeAPNs(t *testing.T) {
 	t.Parallel()
 	s, err := NewServer(Options{Topics: []string{Topic}})
 	must(t, err)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(s.CA())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
-	c := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		must(t, s.Close())
-	})
+	providertest.Closing(t, s)
+	c := providertest.Client(t, s.CA())
 	now := time.Now()
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)

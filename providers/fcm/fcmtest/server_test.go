@@ -1,8 +1,6 @@
 package fcmtest
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/providers/providertest"
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
@@ -30,16 +29,8 @@ func start(t *testing.T, options Options) *client {
 	t.Helper()
 	server, err := NewServer(options)
 	must(t, err)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(server.CA())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &client{T: t, server: server, http: &http.Client{Transport: transport}}
+	providertest.Closing(t, server)
+	return &client{T: t, server: server, http: providertest.Client(t, server.CA())}
 }
 
 // A reply is an answer of the server.

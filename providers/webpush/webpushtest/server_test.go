@@ -7,8 +7,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
 	"io"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v4"
 
+	"github.com/pushpace/pushpace/providers/providertest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -40,19 +39,10 @@ func newRig(t *testing.T, o Options) *rig {
 	must(t, err)
 	r := &rig{T: t, private: private, public: base64.RawURLEncoding.EncodeToString(point)}
 	o.PublicKeys = []string{r.public}
-	if r.server, err = NewServer(o); err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.server.CA())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
-	r.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		if err := r.server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	r.server, err = NewServer(o)
+	must(t, err)
+	providertest.Closing(t, r.server)
+	r.client = providertest.Client(t, r.server.CA())
 	return r
 }
 
