@@ -57,6 +57,10 @@ func TestFIDOfWrongKindIsRejected(t *testing.T) {
 	if f := faultsOf(t, n.Validate()); len(f) != 1 || f[0].Field != "/targets/0/token" || !strings.Contains(f[0].Problem, "a Firebase Installation ID in fid") {
 		t.Errorf("neither: %v", f)
 	}
+	n.Targets = []Target{{Platform: APNs, FID: "f"}}
+	if f := faultsOf(t, n.Validate()); len(f) != 1 || f[0].Field != "/targets/0/fid" || !strings.Contains(f[0].Problem, "all others need a token") {
+		t.Errorf("a FID for APNs: %v", f)
+	}
 	n.Targets, n.FCM = []Target{{Platform: FCM, FID: "f"}}, json.RawMessage(`{"fid":"g"}`)
 	if f := faultsOf(t, n.Validate()); len(f) != 1 || f[0].Field != "/fcm/fid" || !strings.Contains(f[0].Problem, "targets say where it goes") {
 		t.Errorf("a FID in the raw block: %v", f)

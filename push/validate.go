@@ -205,7 +205,7 @@ func (p *platform) checkAddress(t Target, at func(string) string, f *Faults) {
 			problem = p.token(t.Token)
 		}
 	case p.name != FCM:
-		f.Add(at("/fid"), "must be left out: only targets of %s have a FID", FCM)
+		f.Add(at("/fid"), "must be left out: only targets of %s have a FID, all others need a token", FCM)
 		return
 	case t.Token != "":
 		f.Add(at("/fid"), "must be left out beside token: a target has only one of them")

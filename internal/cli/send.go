@@ -123,6 +123,9 @@ func (targetFlag) String() string { return "" }
 func (targetFlag) Type() string { return "token" }
 
 func (f targetFlag) Set(value string) error {
+	if value == "" { // a shell's unset variable: the fault of an empty target would name no flag
+		return errors.New("it is empty")
+	}
 	target, err := f.Target(value)
 	if err == nil {
 		*f.targets = append(*f.targets, target)
