@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,32 +41,46 @@ command may be interrupted and repeated.`,
 	cmd.Flags().StringVar(&group.Thread, "thread", "", "the user's notifications of the `THREAD`")
 	cmd.Flags().StringVar(&group.DigestKey, "digest-key", "", "the user's notifications with the digest `KEY`")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
-		rest := *selection
-		rest.App, rest.User = "", ""
-		ofGroup := group.Thread != "" || group.DigestKey != ""
+		given := func(names ...string) (flags []string) {
+			for _, name := range names {
+				if cmd.Flags().Changed(name) {
+					flags = append(flags, "--"+name)
+				}
+			}
+			return flags
+		}
+		groups, onlyOfUser, onlyOfAll := given("thread", "collapse-key", "category", "digest-key"), given("thread", "digest-key"), given("expect", "for")
 		switch {
-		case ofGroup && (*all || len(args) > 0):
-			return misusedf("--thread and --digest-key select all matching notifications of a user: give them with neither an ID nor --all")
 		case cmd.Flags().Changed("digest") && *others < 1:
 			return misusedf("--digest: want 1 or more")
-		case *all && *others > 0:
-			return misusedf("--digest needs an ID: --all ends carriers of digests anyway")
+		case *others > 0 && len(args) == 0:
+			return misusedf("--digest needs an ID: without one, carriers of digests end anyway")
 		case *all && len(args) > 0:
 			return misusedf("--all ends every match of the flags: give it without an ID")
+		case *all && len(onlyOfUser) > 0:
+			return misusedf("%s: give it without --all, and with --app and --user", onlyOfUser[0])
 		case *all:
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
-		case cmd.Flags().Changed("expect"), selection.For != "":
-			return misusedf("--expect and --for need --all")
-		case len(args) == 0:
-			group.Category, group.CollapseKey = selection.Category, selection.CollapseKey
-			if group.Validate() != nil || selection.App == "" || selection.User == "" || *others > 0 {
-				return misusedf("want an ID, or --app, --user and one of --thread, --collapse-key, --category and --digest-key, or --all")
-			}
-			return withdraw(ctx, b, selection.App, selection.User, *group, out, *asJSON)
-		case !rest.All():
-			return misusedf("--category and --collapse-key need --all, or --app and --user without an ID")
+		case len(onlyOfAll) > 0:
+			return misusedf("%s needs --all", onlyOfAll[0])
+		case len(args) > 0 && len(groups) > 0:
+			return misusedf("%s selects several notifications: give it without an ID", groups[0])
+		case len(args) > 0:
+			return cancelOne(ctx, b, push.Ref{ID: args[0], App: selection.App, User: selection.User}, *others, out, *asJSON)
+		case len(groups) == 0:
+			return misusedf("want an ID, or --app, --user and one of --thread, --collapse-key, --category and --digest-key, or --all")
+		case len(groups) > 1:
+			return misusedf("give only one of %s", strings.Join(groups, " and "))
+		case selection.App == "":
+			return misusedf("%s needs --app", groups[0])
+		case selection.User == "":
+			return misusedf("%s needs --user", groups[0])
 		}
-		return cancelOne(ctx, b, push.Ref{ID: args[0], App: selection.App, User: selection.User}, *others, out, *asJSON)
+		group.Category, group.CollapseKey = selection.Category, selection.CollapseKey
+		if group.Validate() != nil {
+			return misusedf("%s: it is empty", groups[0])
+		}
+		return withdraw(ctx, b, selection.App, selection.User, *group, out, *asJSON)
 	})
 }
 
@@ -93,6 +108,7 @@ func cancelOne(ctx context.Context, b *apiclient.Client, ref push.Ref, others in
 }
 
 func withdraw(ctx context.Context, b *apiclient.Client, app, user string, g push.Group, out io.Writer, asJSON bool) error {
+	_ = warnOfCategory(ctx, b, g.Category) // a producer's token may not read the categories
 	done, err := b.Withdraw(ctx, app, user, g)
 	if err != nil && done.Ended == 0 {
 		return err
@@ -100,13 +116,18 @@ func withdraw(ctx context.Context, b *apiclient.Client, app, user string, g push
 	if asJSON {
 		return errors.Join(printJSON(out, done), err)
 	}
+	fmt.Fprintln(os.Stderr, withdrawn(done))
+	return err // the rest of the group was not ended
+}
+
+// withdrawn describes the results of a withdrawal.
+func withdrawn(done push.Withdrawn) string {
 	text := words.Counted(done.Ended, "notification is", "notifications are") + " cancelled"
 	if done.Carried > 0 {
 		text += ", and " + words.Counted(done.Carried, "other", "others") + " with them"
 	}
 	if done.InFlight > 0 {
-		text += "; " + words.Counted(done.InFlight, "is", "are") + " being sent"
+		text += "; a worker is sending or checking " + words.Counted(done.InFlight, "more", "more") + ": repeat the command until it has none"
 	}
-	fmt.Fprintln(os.Stderr, text+".")
-	return err // the rest of the group was not ended
+	return text + "."
 }
