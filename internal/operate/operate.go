@@ -132,5 +132,5 @@ func (e *OthersError) Error() string {
 	if len(e.Apps) > 1 {
 		of = "the apps "
 	}
-	return "the token is limited to " + of + strings.Join(e.Apps, ", ") + ", and this belongs to another app or to all apps"
+	return "the token is limited to " + of + strings.Join(e.Apps, ", ") + ", and this concerns other apps"
 }
