@@ -231,10 +231,14 @@ func TestWithdraw(t *testing.T) {
 		r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications"+whose+"&thread=a", "")
 	}
 	r.do(http.StatusForbidden, viewerToken, "DELETE", path+"&thread=chat+17", "")
+	r.log.lines()
 	for _, want := range []string{`{"ended":2,"carried":0,"in_flight":0}`, `{"ended":0,"carried":0,"in_flight":0}`} {
 		if got := strings.TrimSpace(r.do(http.StatusOK, producerToken, "DELETE", path+"&thread=chat+17", "").text); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+	if lines := r.log.lines(); len(lines) != 1 || !strings.Contains(lines[0], `"by":"shop","remote":"192.0.2.1:1234","app":"demo","user":"ada","group":"thread","ended":2,"carried":0,"in_flight":0`) {
+		t.Errorf("logged %q", lines)
 	}
 	if counts := r.counts(); counts.Accepted != 3 || counts.Ended[push.Cancelled] != 2 {
 		t.Errorf("%+v", counts)

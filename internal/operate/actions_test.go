@@ -113,6 +113,9 @@ func TestEachActionAddsOneEntry(t *testing.T) {
 		leaves("several, of which one is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...),
 			&auditlog.Entry{Action: auditlog.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1})
 		leaves("several, of which none is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...), nil)
+		leaves("a withdrawal", errOf(root.Withdraw(ctx, operatetest.Own, "shop-user", push.Group{Category: "shop"}, "")),
+			&auditlog.Entry{Action: auditlog.Cancel, Level: limits.Level{App: operatetest.Own, User: "shop-user"}, Group: "category shop", Count: 1})
+		leaves("of nothing more", errOf(root.Withdraw(ctx, operatetest.Own, "shop-user", push.Group{Category: "shop"}, "")), nil)
 
 		leaves("a requeue", root.Requeue(ctx, push.Ref{ID: "shop-requeued"}), &auditlog.Entry{Action: auditlog.Requeue, ID: "shop-requeued", Count: 1}) // its app is unknown until a worker claims it
 		leaves("requeues", cmpOr(root.RequeueEach(ctx, refs("shop-requeues", "secret-app-requeues"))...), &auditlog.Entry{Action: auditlog.Requeue, Count: 2})

@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -235,12 +237,27 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 	if w, err = o.s.with.Control.Withdraw(ctx, app, user, g, cursor); w.Ended == 0 {
 		return w, err
 	}
+	field, value := fieldOf(g)
 	// producers withdraw often: count repeats instead of logging each
-	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
+	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote),
+		slog.String("app", app), slog.String("user", user), slog.String("group", field), slog.Int("ended", w.Ended), slog.Int("carried", w.Carried), slog.Int("in_flight", w.InFlight))
 	if o.principal.Role == config.Operator { // as in Cancel
-		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended+w.Carried)))
+		o.record(ctx, Withdraw, auditlog.Entry{Level: limits.Level{App: app, User: user}, Group: field + " " + value, Count: w.Ended + w.Carried})
 	}
 	return w, err
+}
+
+// fieldOf returns the name of the group's field, as in the API, and its value.
+func fieldOf(g push.Group) (name, value string) {
+	switch {
+	case g.Thread != "":
+		return "thread", g.Thread
+	case g.CollapseKey != "":
+		return "collapse_key", g.CollapseKey
+	case g.Category != "":
+		return "category", g.Category
+	}
+	return "digest_key", g.DigestKey
 }
 
 // CancelEach ends waiting notifications, including the members of their digests, and returns the

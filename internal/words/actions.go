@@ -33,6 +33,9 @@ func Action(e auditlog.Entry) (what string, of Sentence) {
 	if level := Level(e.Level); level != "" {
 		parts = append(parts, level)
 	}
+	if e.Group != "" {
+		parts = append(parts, Printable(e.Group))
+	}
 	if e.Platform != "" {
 		parts = append(parts, "platform "+Quoted(string(e.Platform)))
 	}

@@ -24,6 +24,7 @@ func TestAction(t *testing.T) {
 		{auditlog.Entry{Action: auditlog.Pause, Count: 1}, "paused", "everything"},
 		{auditlog.Entry{Action: auditlog.Cancel, Level: limits.Level{App: "shop"}, ID: "one", Count: 1}, "cancelled", "notification one, app shop"},
 		{auditlog.Entry{Action: auditlog.Cancel, Count: 12}, "cancelled", "notifications"},
+		{auditlog.Entry{Action: auditlog.Cancel, Level: limits.Level{App: "shop", User: "ada"}, Group: "thread chat-17", Count: 5}, "cancelled", "notifications, app shop, user ada, thread chat-17"},
 		{auditlog.Entry{Action: auditlog.Purge, Count: 1}, "purged", "dead letter"},
 		{auditlog.Entry{Action: auditlog.Requeue, ID: "\x1b", Count: 1}, "requeued", `dead letter "\x1b"`},
 		{auditlog.Entry{Action: "new\n", Count: 1}, `"new\n"`, ""},

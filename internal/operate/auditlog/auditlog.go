@@ -52,13 +52,15 @@ type Entry struct {
 	At     time.Time `json:"at,omitzero"`
 	By     string    `json:"by"` // the bearer's name
 	Action Action    `json:"action"`
-	// Level is the level of a limit; or, with Platform, a pause's selection; or only the app of
-	// notifications.
+	// Level is the level of a limit; or, with Platform, a pause's selection; or, with Group, the app
+	// and user of a withdrawal; or only the app of notifications.
 	limits.Level
 	Platform push.Platform `json:"platform,omitempty"`
 	// Apps are the apps if there are several. An entry with neither App nor Apps concerns
 	// every app, or its app is unknown.
 	Apps []string `json:"apps,omitempty"`
+	// Group is the field that selects the withdrawn notifications, and its value: "thread chat-17".
+	Group string `json:"group,omitempty"`
 	// ID is the ID of the notification or dead letter, if there was only one.
 	ID string `json:"id,omitempty"`
 	// Count is the number of overrides, pauses, notifications, dead letters or losses.
