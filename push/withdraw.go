@@ -55,7 +55,8 @@ type Withdrawn struct {
 	// Carried is how many were in the digests of the Ended ones. They had ended as Digested, and are not
 	// sent now.
 	Carried int `json:"carried"`
-	// InFlight is how many are being sent, or checked by the limiter.
+	// InFlight is how many are being sent, or checked by the limiter. They do not end: to end those that
+	// a limit delays, withdraw again until it is 0.
 	InFlight int `json:"in_flight"`
 }
 

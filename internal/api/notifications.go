@@ -86,8 +86,19 @@ func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
 func (a *API) withdraw(ctx context.Context, c *call) (reply, error) {
 	q := c.query
 	for _, name := range []string{"app", "user"} {
-		if q.Get(name) == "" || names.Text(q.Get(name), push.MaxNameBytes) != "" {
-			return reply{}, badQuery(name, "there, and a valid name")
+		if q.Get(name) == "" {
+			return reply{}, badQuery(name, "given")
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		maxBytes int
+	}{
+		{"app", push.MaxNameBytes}, {"user", push.MaxNameBytes}, {"category", push.MaxNameBytes},
+		{"collapse_key", push.MaxCollapseKeyBytes}, {"digest_key", push.MaxDigestKeyBytes},
+	} {
+		if problem := names.Text(q.Get(c.name), c.maxBytes); problem != "" {
+			return reply{}, badQuery(c.name, "a name: it "+problem)
 		}
 	}
 	group := push.Group{Thread: q.Get("thread"), CollapseKey: q.Get("collapse_key"), Category: q.Get("category"), DigestKey: q.Get("digest_key")}

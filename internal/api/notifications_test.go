@@ -224,11 +224,17 @@ func TestWithdraw(t *testing.T) {
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification(id, "ada"), "{", `{"thread":"`+thread+`",`, 1))
 	}
 	const path = "/v1/notifications?app=demo&user=ada"
-	for _, query := range []string{"", "&thread=", "&thread=a&category=b", "&digest=true", "&thread=a&thread=b"} {
-		r.do(http.StatusBadRequest, producerToken, "DELETE", path+query, "")
-	}
-	for _, whose := range []string{"?user=ada", "?app=demo", "?app=demo&user="} {
-		r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications"+whose+"&thread=a", "")
+	for query, want := range map[string]string{
+		path: "exactly one of", path + "&thread=": "exactly one of", path + "&thread=a&category=b": "exactly one of",
+		path + "&digest=true": "nothing else", path + "&thread=a&thread=b": "given once",
+		path + "&thread=a&cursor=%00%F0":                  "must be the value of next in an earlier answer",
+		path + "&collapse_key=" + strings.Repeat("a", 65): "collapse_key must be a name: it must be UTF-8", path + "&digest_key=%00": "digest_key must be a name: it must be UTF-8",
+		"/v1/notifications?user=ada&thread=a": "app must be given", "/v1/notifications?app=demo&thread=a": "user must be given",
+		"/v1/notifications?app=demo&user=&thread=a": "user must be given", "/v1/notifications?app=demo&user=%FF&thread=a": "user must be a name: it must be UTF-8",
+	} {
+		if p := r.do(http.StatusBadRequest, producerToken, "DELETE", query, "").problem(t); !strings.Contains(p.Detail, want) {
+			t.Errorf("%s: %q, want %q", query, p.Detail, want)
+		}
 	}
 	r.do(http.StatusForbidden, viewerToken, "DELETE", path+"&thread=chat+17", "")
 	r.log.lines()

@@ -219,7 +219,7 @@ func (o *Operator) Cancel(ctx context.Context, ref push.Ref, others int) error {
 }
 
 // Withdraw ends a user's waiting notifications of the group, 1,000 at a time: see
-// control.Control.Withdraw. The group must be valid.
+// control.Control.Withdraw. The group must be valid. Its error may be store.ErrCursor.
 func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group, cursor string) (w control.Withdrawn, err error) {
 	if err := o.may(Withdraw); err != nil {
 		return w, err
@@ -229,6 +229,9 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 	}
 	if err := o.knownApp(app); err != nil {
 		return w, err
+	}
+	if cursor != "" && !push.ValidID(cursor) { // a cursor is the last ID that was read
+		return w, store.ErrCursor
 	}
 	if err := o.s.refresh(ctx); err != nil {
 		return w, err

@@ -123,7 +123,7 @@ func (l *Letter) FillOwner(read func(payload []byte) (Contents, error)) {
 // Ref returns the letter's name. Call FillOwner first.
 func (l *Letter) Ref() Ref { return Ref{l.ID, l.App, l.User} }
 
-// ErrCursor means that LettersFrom has not returned this cursor.
+// ErrCursor means that no call can have returned this cursor.
 var ErrCursor = errors.New("the cursor is not known")
 
 // LettersFrom returns dead letters, unordered, and the cursor for the next call; limit is their
