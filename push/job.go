@@ -222,6 +222,9 @@ func Unsent(targets []Target) []store.TargetOutcome {
 	outcomes := make([]store.TargetOutcome, len(targets))
 	for i, t := range targets {
 		outcomes[i] = store.TargetOutcome{Platform: t.Platform, TokenEnd: t.Hint()}
+		if t.FID != "" {
+			outcomes[i].TokenEnd, outcomes[i].FIDEnd = "", t.Hint()
+		}
 	}
 	return outcomes
 }

@@ -106,8 +106,9 @@ type Status struct {
 // A TargetOutcome is the outcome of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
-	// TokenEnd is the end of the target's token or FID: see Hint.
+	// TokenEnd is the end of the target's token, or FIDEnd that of its FID: see Hint.
 	TokenEnd string `json:"token_end,omitempty"`
+	FIDEnd   string `json:"fid_end,omitempty"`
 	// Kind and Reason describe the outcome; "" if no push to the target is known.
 	Kind   string `json:"kind,omitempty"`
 	Reason string `json:"reason,omitempty"`

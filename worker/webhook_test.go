@@ -156,7 +156,7 @@ func TestDeadTokensReachWebhook(t *testing.T) {
 	if d := got[0]; d.Notification != "fid" || d.FID != fid || d.Token != "" || d.Platform != push.FCM || d.Reason != "UNREGISTERED" {
 		t.Errorf("the webhook has got %+v", d)
 	}
-	if o := r.record("fid").Outcomes; len(o) != 1 || o[0].TokenEnd != fid[len(fid)-6:] || o[0].Platform != push.FCM {
+	if o := r.record("fid").Outcomes; len(o) != 1 || o[0].FIDEnd != fid[len(fid)-6:] || o[0].TokenEnd != "" || o[0].Platform != push.FCM {
 		t.Errorf("outcomes %+v", o)
 	}
 	d := got[1]

@@ -66,9 +66,11 @@ func TestStatusNamesCauseOfWait(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	s := &inspect.Status{Record: &store.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []store.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
+	s := &inspect.Status{Record: &store.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []store.TargetOutcome{
+		{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}, {Platform: push.FCM, FIDEnd: "w9sLpA", Kind: "delivered", Reason: "ok"},
+	}}}
 	if err := printStatus(&out, s, "", now); err != nil || !strings.Contains(out.String(), "attempts  3, the first at 2026-11-21T13:29:00.000Z\n") ||
-		!strings.Contains(out.String(), "fcm …a1b2c3 delivered ok as projects/shop/messages/1\n") {
+		!strings.Contains(out.String(), "fcm …a1b2c3 delivered ok as projects/shop/messages/1\n") || !strings.Contains(out.String(), "fcm fid …w9sLpA delivered ok\n") {
 		t.Errorf("%v:\n%s", err, &out)
 	}
 }

@@ -8,9 +8,10 @@ import (
 // A TargetOutcome is the result of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
-	// TokenEnd is the end of the target's token or FID, to distinguish targets; for Web Push, the
-	// beginning of the endpoint's SHA-256.
+	// TokenEnd is the end of the target's token, or FIDEnd that of its FID, to distinguish targets; for
+	// Web Push, TokenEnd is the beginning of the endpoint's SHA-256.
 	TokenEnd string `json:"token_end,omitempty"`
+	FIDEnd   string `json:"fid_end,omitempty"`
 	// Kind and Reason are the last recorded outcome of the target; "" if there is none.
 	Kind   string `json:"kind,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -43,8 +44,9 @@ func MarkAmbiguous(outcomes []TargetOutcome) []TargetOutcome {
 
 // A record stores outcomes as two texts with a line for each target: KIND PLATFORM END REASON
 // AMBIGUOUS, where - stands for a missing value and missing values at the end are left out; and the
-// providers' IDs. The texts are short, so that Redis stores the record of a single target in one
-// allocation.
+// providers' IDs. If END is a FID's, fidMark follows PLATFORM. The texts are short, so that Redis stores
+// the record of a single target in one allocation.
+const fidMark = ":fid"
 
 // longestProviderID bounds a stored provider's ID, in bytes.
 const longestProviderID = 256
@@ -58,6 +60,9 @@ func encodeOutcomes(outcomes []TargetOutcome) (words, ids string) {
 			b.WriteByte('\n')
 		}
 		line := [...]string{o.Kind, string(o.Platform), o.TokenEnd, o.Reason, ""}
+		if o.FIDEnd != "" {
+			line[1], line[2] = line[1]+fidMark, o.FIDEnd
+		}
 		if o.Ambiguous {
 			line[4] = "ambiguous"
 		}
@@ -117,6 +122,9 @@ func decodeOutcomes(words, ids string) ([]TargetOutcome, error) {
 			n++
 		}
 		outcomes[i] = TargetOutcome{Kind: line[0], Platform: Platform(line[1]), TokenEnd: line[2], Reason: line[3], Ambiguous: line[4] != ""}
+		if platform, isFID := strings.CutSuffix(line[1], fidMark); isFID {
+			outcomes[i].Platform, outcomes[i].TokenEnd, outcomes[i].FIDEnd = Platform(platform), "", line[2]
+		}
 	}
 	for i, id := range strings.Split(ids, "\n") {
 		if i < len(outcomes) {

@@ -11,8 +11,9 @@ func TestOutcomesRoundTrip(t *testing.T) {
 	t.Parallel()
 	delivered := TargetOutcome{Platform: "fcm", TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/0:1500415314455276%31bd1c9631bd1c96"}
 	unsent := TargetOutcome{Platform: "apns", TokenEnd: "00fcab"}
+	fid := TargetOutcome{Platform: "fcm", FIDEnd: "w9sLpA", Kind: "delivered"}
 	unclear := TargetOutcome{Platform: "apns", Kind: "retry", Reason: "timeout", Ambiguous: true}
-	for _, outcomes := range [][]TargetOutcome{nil, {delivered}, {unsent}, {unclear}, {{}}, {{}, {}}, {delivered, unsent, unclear, delivered}, {unsent, {}, unclear}} {
+	for _, outcomes := range [][]TargetOutcome{nil, {delivered}, {unsent}, {unclear}, {{}}, {{}, {}}, {delivered, unsent, unclear, delivered}, {unsent, {}, unclear}, {fid, delivered}} {
 		words, ids := encodeOutcomes(outcomes)
 		if got, err := decodeOutcomes(words, ids); err != nil || !slices.Equal(got, outcomes) {
 			t.Errorf("%+v became %+v: %v", outcomes, got, err)

@@ -60,7 +60,7 @@ func ambiguousOutcomes(outcomes []TargetOutcome) []TargetOutcome {
 		if known == nil {
 			known = make([]TargetOutcome, len(outcomes))
 			for j, o := range outcomes {
-				known[j] = TargetOutcome{Platform: o.Platform, TokenEnd: o.TokenEnd}
+				known[j] = TargetOutcome{Platform: o.Platform, TokenEnd: o.TokenEnd, FIDEnd: o.FIDEnd}
 			}
 		}
 		known[i].Ambiguous = true

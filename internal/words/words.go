@@ -144,6 +144,9 @@ func Target(o store.TargetOutcome) string {
 	if o.TokenEnd != "" {
 		said = "…" + o.TokenEnd + " " + said
 	}
+	if o.FIDEnd != "" {
+		said = "fid …" + o.FIDEnd + " " + said
+	}
 	if o.Platform != "" {
 		said = string(o.Platform) + " " + said
 	}
