@@ -46,14 +46,14 @@ func TestPostGoesThroughProxy(t *testing.T) {
 	way.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	way.TLSClientConfig.RootCAs.AppendCertsFromPEM(ca)
 	d := &deliverer[int]{hook: Hook{URL: "https://" + standin.ProxyHost + "/secret-path"}, client: &http.Client{Transport: way}}
-	if err := d.post(t.Context(), []byte("hello")); err != nil {
+	if _, err := d.post(t.Context(), []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
 	if targets := by.Targets(); !slices.Equal(targets, []string{standin.ProxyHost + ":443"}) || !slices.Equal(bodies, []string{"hello"}) {
 		t.Errorf("the proxy was asked for %q, the webhook got %q", targets, bodies)
 	}
 	by.Answer(http.StatusForbidden)
-	if err := d.post(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the proxy "+by.Address()+" answers 403") || strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "secret-path") {
+	if _, err := d.post(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the proxy "+by.Address()+" answers 403") || strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "secret-path") {
 		t.Errorf("%v", err)
 	}
 }

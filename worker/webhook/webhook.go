@@ -128,7 +128,7 @@ type deliverer[T any] struct {
 	hook    Hook
 	reports reports[T]
 	client  *http.Client
-	trouble clock.Trouble // of its requests
+	failed  map[int]bool // the statuses that were logged since the last success; 0 is no answer
 }
 
 func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from reports[T]) func(context.Context) {
@@ -140,7 +140,7 @@ func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from repor
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport:     transport(c.Proxy),
 		},
-		trouble: clock.Trouble{Log: c.Log, Begins: "a webhook fails: its reports are kept and posted again", Ends: "the webhook works again"},
+		failed: map[int]bool{},
 	}
 	return d.run
 }
@@ -191,26 +191,37 @@ func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier = d.FirstRetry, 20*d.FirstRetry, 2
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
-		err := d.post(ctx, body)
-		d.report(ctx, len(reports), err)
+		status, err := d.post(ctx, body)
+		d.report(ctx, len(reports), status, err)
 		return struct{}{}, err
 	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(d.GiveUp))
 	return err == nil
 }
 
-// report passes a request's result to the Observer, and logs the first failure and the next success.
-func (d *deliverer[T]) report(ctx context.Context, n int, err error) {
-	if ctx.Err() == nil {
-		d.Observer.Posted(d.app, d.kind, err == nil)
-		d.trouble.Failing(ctx, err, slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Int("reports", n))
+// report passes a request's result to the Observer. It logs the first failure with each status, and the
+// next success.
+func (d *deliverer[T]) report(ctx context.Context, n, status int, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	d.Observer.Posted(d.app, d.kind, err == nil)
+	attrs := []slog.Attr{slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Int("reports", n)}
+	switch {
+	case err != nil && !d.failed[status]:
+		d.failed[status] = true
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "a webhook fails: its reports are kept and posted again", append(attrs, slog.Any("error", err))...)
+	case err == nil && len(d.failed) > 0:
+		clear(d.failed)
+		d.Log.LogAttrs(ctx, slog.LevelInfo, "the webhook works again", attrs...)
 	}
 }
 
-// post makes one request. Its error omits the URL, which may contain a secret.
-func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
+// post makes one request, and returns the answer's status, 0 without an answer. Its error omits the URL,
+// which may contain a secret.
+func (d *deliverer[T]) post(ctx context.Context, body []byte) (status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.URL, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("the webhook's URL is not valid")
+		return 0, errors.New("the webhook's URL is not valid")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "pushpace")
@@ -221,12 +232,12 @@ func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return fmt.Errorf("the webhook cannot be reached: %w", err)
+		return 0, fmt.Errorf("the webhook cannot be reached: %w", err)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswerSize))
 	response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("the webhook answered %d, not 2xx", response.StatusCode)
+		err = fmt.Errorf("the webhook answered %d, not 2xx", response.StatusCode)
 	}
-	return nil
+	return response.StatusCode, err
 }
