@@ -159,6 +159,11 @@ func (c *checked) summarize(w io.Writer) error {
 		apps = append(apps, words.Quoted(name)+pretends(c.Apps[name]))
 	}
 	fmt.Fprintf(&b, "apps    %s\n", orAny(strings.Join(apps, ", ")))
+	for _, name := range slices.Sorted(maps.Keys(c.Apps)) {
+		app := c.Apps[name]
+		printHook(&b, name, "dead tokens", app.DeadTokens.Webhook)
+		printHook(&b, name, "outcomes", app.Outcomes.Webhook)
+	}
 	if c.HTTP.Listen != "" {
 		fmt.Fprintf(&b, "http    %s\n", c.HTTP.Listen)
 	}
@@ -170,6 +175,15 @@ func (c *checked) summarize(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printHook writes an app's webhook, if there is one, and how many secrets sign what is posted.
+func printHook(w io.Writer, app, reports string, hook *config.Webhook) {
+	if hook == nil {
+		return
+	}
+	keys, _ := hook.Keys() // the configuration's check has refused invalid keys
+	fmt.Fprintf(w, "        %s: %s to %s, signed with %s\n", words.Quoted(app), reports, hook.URL, words.Counted(len(keys), "secret", "secrets"))
 }
 
 // pretends returns the providers through which an app reaches no device; "" if there is none.

@@ -71,14 +71,18 @@ const secretPrefix = "whsec_"
 func (w *Webhook) Keys() ([][]byte, error) {
 	texts := strings.Fields(string(w.Secret))
 	if len(texts) > 2 {
-		return nil, fmt.Errorf("has %d secrets; want one, or two while it changes", len(texts))
+		return nil, fmt.Errorf("white space splits it into %d secrets; want one, or two while it changes", len(texts))
 	}
 	keys := make([][]byte, len(texts))
 	for i, text := range texts {
 		encoded, prefixed := strings.CutPrefix(text, secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(encoded)
 		if !prefixed || err != nil || len(key) < 24 || len(key) > 64 {
-			return nil, errors.New(`want whsec_ and the base64 of 24 to 64 random bytes: make one with echo "whsec_$(openssl rand -base64 32)"`)
+			err := errors.New(`want whsec_ and the base64 of 24 to 64 random bytes: make one with echo "whsec_$(openssl rand -base64 32)"`)
+			if len(texts) > 1 {
+				err = fmt.Errorf("white space splits it into two secrets, and number %d is not valid: %w", i+1, err)
+			}
+			return nil, err
 		}
 		keys[i] = key
 	}
@@ -95,7 +99,9 @@ func (w *Webhook) check(k *check, key string) {
 	}
 	if w.Secret == "" && w.SecretFile == "" {
 		k.fault(join(key, "secret"), "is missing: want secret or secret_file, which sign what is posted")
-	} else if _, err := w.Keys(); err != nil {
+	} else if _, err := w.Keys(); err != nil && w.SecretFile != "" {
+		k.fault(join(key, "secret_file"), w.SecretFile+": "+err.Error())
+	} else if err != nil {
 		k.fault(join(key, "secret"), err.Error())
 	}
 }
