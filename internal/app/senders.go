@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers"
@@ -22,7 +23,7 @@ func OpenSenders(ctx context.Context, apps map[string]config.App, folder string,
 		return nil, Misused(err)
 	}
 	var simulated config.App
-	if anySimulated(apps) {
+	if len(simulatedApps(apps)) > 0 {
 		s, err := StartStandIns(folder, func(*Platform) StandInOptions { return StandInOptions{Ledger: ledger} })
 		if err != nil {
 			return nil, err
@@ -62,13 +63,15 @@ func (all Senders) add(app string, platform push.Platform, s providers.Sender, l
 	all[app][platform] = s
 }
 
-func anySimulated(apps map[string]config.App) bool {
-	for _, app := range apps {
+// simulatedApps returns the names of the apps that send to stand-ins in this process.
+func simulatedApps(apps map[string]config.App) (names []string) {
+	for name, app := range apps {
 		if app.Simulated {
-			return true
+			names = append(names, name)
 		}
 	}
-	return false
+	slices.Sort(names)
+	return names
 }
 
 // CheckCredentials opens the senders of every app, so that they read their files.

@@ -102,7 +102,8 @@ func Serve(ctx context.Context, flag, only string) error {
 		return errors.Join(redisconn.Explain(err, cfg.Redis), s.Close())
 	}
 	log.Debug("the configuration", "config", cfg)
-	log.Info("serving", "version", BuildVersion().Version, "redis", cfg.Redis.Address.String(), "apps", strings.Join(apps.Names(), " "))
+	log.Info("serving", "version", BuildVersion().Version, "redis", cfg.Redis.Address.String(), "apps", strings.Join(apps.Names(), " "),
+		"simulated", strings.Join(simulatedApps(cfg.Apps), " "))
 	c.keep(ctx, hangups, s.live(c), log)
 	stop()
 	s.health.Draining()

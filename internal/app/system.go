@@ -102,7 +102,7 @@ func Open(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *
 }
 
 func (s *System) open(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (err error) {
-	if anySimulated(cfg.Apps) {
+	if len(simulatedApps(cfg.Apps)) > 0 {
 		if s.folder, err = os.MkdirTemp("", "pushpace-"); err != nil {
 			return err
 		}

@@ -37,10 +37,12 @@ loopback, until SIGINT or SIGTERM. It prints settings for an app as environment
 variables:
 
   pushpace simulate > standins.env &
+  until [ -s standins.env ]; do sleep 0.1; done
   env $(cat standins.env) pushpace serve
 
-Tokens choose the answer: one that begins with deaddead is dead, with baddbadd
-malformed, with fade0503 unavailable, with fade1503 so once. All others are good.
+Tokens and FIDs choose the answer: one that begins with deaddead is dead, with
+baddbadd malformed, with fade0503 unavailable, with fade1503 so once. All others are
+good.
 A browser's is what "simulate subscription NAME" prints, and its NAME chooses.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
