@@ -41,7 +41,7 @@ func newSend() *cobra.Command {
 		Use:   "send",
 		Short: "Enqueue one notification from flags, or many from a file",
 		Long: `send enqueues one notification from flags, or with --file one from each line of NDJSON. It
-prints one JSON object for each:
+prints one JSON object for each, in any order:
 
   {"line":1,"id":"order-4711","known":false}
   {"line":2,"error":"…","faults":[{"field":"/user","problem":"…"}]}

@@ -21,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
@@ -97,6 +98,7 @@ var runners = map[string]func(t *testing.T, page []block){
 	"python":     runPython,
 	"typescript": runTypeScript,
 	"signature":  runSignature,
+	"reports":    runReports,
 	"browser":    runBrowser,
 	"timeline":   runTimeline,
 	"states":     heldBy("architecture_test.go", "TestStatePictureMatchesCode"),
@@ -345,6 +347,32 @@ func runSignature(t *testing.T, page []block) {
 			if got := python(t, b.text+call, body, "msg_1", fmt.Sprint(now.Unix()), "v1,b2xk "+signature); got != want {
 				t.Errorf("%s:%d: of %s it says %s", b.page, b.line, body, got)
 			}
+		}
+	}
+}
+
+// runReports reads the bodies of webhooks, and compares them with their encoding.
+func runReports(t *testing.T, page []block) {
+	for _, b := range page {
+		kinds := 0
+		for decoder := json.NewDecoder(strings.NewReader(b.text)); decoder.More(); kinds++ {
+			var raw json.RawMessage
+			rig.Must(t, decoder.Decode(&raw))
+			var body struct {
+				DeadTokens []store.DeadToken    `json:"dead_tokens,omitempty"`
+				Outcomes   []store.OutcomeEvent `json:"outcomes,omitempty"`
+			}
+			rig.Must(t, json.Unmarshal(raw, &body))
+			encoded, err := json.Marshal(body)
+			rig.Must(t, err)
+			var shown bytes.Buffer
+			rig.Must(t, json.Compact(&shown, raw))
+			if shown.String() != string(encoded) {
+				t.Errorf("%s:%d: shows %s, want %s", b.page, b.line, &shown, encoded)
+			}
+		}
+		if kinds != 2 {
+			t.Errorf("%s:%d: shows %d bodies", b.page, b.line, kinds)
 		}
 	}
 }
