@@ -164,6 +164,16 @@ func (d *delivery) releaseOne(b *route.Bulkhead) {
 	d.permits = slices.DeleteFunc(slices.Clone(d.permits), func(other *route.Bulkhead) bool { return other == b })
 }
 
+// releaseIdle gives back the permits of routes without a due target. The last permit stays.
+func (d *delivery) releaseIdle() {
+	due := d.bulkheads()
+	for _, b := range d.permits {
+		if len(d.permits) > 1 && !slices.Contains(due, b) {
+			d.releaseOne(b)
+		}
+	}
+}
+
 // due returns the earliest time at which the notification may be sent.
 func (d *delivery) due() time.Time {
 	if d.NotBefore.After(d.accepted) {
@@ -176,17 +186,13 @@ func (d *delivery) expired(now time.Time) bool {
 	return !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
 }
 
-// orExpired returns the wait, shortened to the delivery's expiry. Once it has expired, what keeps it from
-// its end is tried again after a short while.
+// orExpired returns the wait, shortened to a little after the delivery's expiry: the worker of the next
+// visit then sees that it has expired, even if its clock is behind.
 func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
 	if d.ExpiresAt.IsZero() {
 		return wait
 	}
-	left := d.ExpiresAt.Sub(now)
-	if left <= 0 {
-		left = store.RetryDelay
-	}
-	return min(wait, left)
+	return min(wait, max(0, d.ExpiresAt.Sub(now))+store.RetryDelay)
 }
 
 // waited returns how long the job has been on the queue: since it was first due, or since it last

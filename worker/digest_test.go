@@ -132,7 +132,7 @@ func TestPausedNotificationOpensNoDigest(t *testing.T) {
 
 // A cancel of a notification that carries others needs a confirmation.
 func TestCancelOfCarrierNeedsConfirmation(t *testing.T) {
-	r, _ := tuned(t, oneRedis(t), every(time.Hour), nil)
+	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
 	r.enqueue(like("at once"))
 	r.ends("at once")
@@ -155,6 +155,13 @@ func TestCancelOfCarrierNeedsConfirmation(t *testing.T) {
 		t.Errorf("one that has joined is cancelled: %v", err)
 	}
 	must(t, r.producer.CancelWithOthers(t.Context(), ref, 2))
+	r.enqueue(like("next"))
+	r.deferred("next")
+	r.joins(like("three"), "next")
+	r.let(o)
+	if r.expect(push.Delivered, "next"); r.record("next").Carried != 1 || len(r.pushed("")) != 2 {
+		t.Errorf("%+v, %+v", r.record("next"), r.pushed(""))
+	}
 	r.accounts()
 }
 

@@ -78,6 +78,20 @@ func TestSpikeOfDeadTokensSparesFIDs(t *testing.T) {
 	}
 }
 
+// Many dead FIDs close only the route of FIDs.
+func TestSpikeOfDeadFIDsSparesTokens(t *testing.T) {
+	r := newRig(t, oneRedis(t), unlimited)
+	r.options.Concurrency = 2
+	r.hasten(100*time.Millisecond, time.Minute)
+	r.start()
+	for i := range 140 {
+		r.enqueue(to(fmt.Sprint("dead-", i), toFID(fmt.Sprintf("deaddead-%d", i))))
+	}
+	wait(t, func() bool { return len(r.seen.closings()) > 0 })
+	r.enqueue(to("token", google))
+	r.expect(push.Delivered, "token")
+}
+
 // A delay that FCM asks for closes both of its routes in all workers, as they share a project and its
 // quota. A resume of both opens them.
 func TestFCMDelayClosesTokensAndFIDs(t *testing.T) {

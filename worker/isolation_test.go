@@ -35,6 +35,30 @@ func TestStuckProviderDelaysNoOtherProvider(t *testing.T) {
 	r.apns.Recover()
 }
 
+// A notification holds no place at a provider of which it has only devices that are over their limit.
+func TestSkippedDeviceHoldsNoPlace(t *testing.T) {
+	r := newRig(t, oneRedis(t), unlimited)
+	r.options.Concurrency = 4
+	r.guardDevices(realMeter(t), time.Hour)
+	r.start()
+	r.enqueue(to("first", google))
+	r.enqueue(to("second", google))
+	r.settled(2)
+	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
+	for i := range 4 {
+		r.enqueue(to(fmt.Sprint("both-", i), append(devices(i, apple), google)...))
+	}
+	wait(t, func() bool { return r.apns.Count().InFlight == 4 })
+	for i := range 10 {
+		r.enqueue(to(fmt.Sprint("flows-", i), devices(10+i, google)...))
+	}
+	wait(t, func() bool { return len(r.fcm.Ledger().Entries()) >= 12 })
+	if received := r.apns.Count().Received; received > 4 {
+		t.Errorf("%d pushes: FCM has waited for APNs", received)
+	}
+	r.apns.Recover()
+}
+
 // An idle worker sends about 20 commands a second, five of them to the intake. On a Cluster it polls the
 // intake's three queues one by one, which takes ten more commands. The bound allows for the short time of
 // counting.

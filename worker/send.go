@@ -38,6 +38,7 @@ const departureTimeout = 25 * time.Millisecond
 func (s *sender) send(ctx context.Context, d *delivery) {
 	if s.Device != nil {
 		d.each(func(i int) { s.units.count(ctx, d, i) }, nil)
+		d.releaseIdle()
 	}
 	departure := d.departure()
 	var mu sync.Mutex
@@ -92,7 +93,7 @@ func (d *delivery) each(do func(i int), ended func(r *route.Route, targets []int
 	var routes sync.WaitGroup
 	for r, targets := range due {
 		routes.Go(func() {
-			var pushes errgroup.Group
+			var pushes errgroup.Group // for its limit alone
 			pushes.SetLimit(targetsAtOnce(r))
 			for _, i := range targets {
 				pushes.Go(func() error { do(i); return nil })

@@ -90,15 +90,15 @@ func (a *API) withdraw(ctx context.Context, c *call) (reply, error) {
 			return reply{}, badQuery(name, "given")
 		}
 	}
-	for _, c := range []struct {
+	for _, field := range []struct {
 		name     string
 		maxBytes int
 	}{
 		{"app", push.MaxNameBytes}, {"user", push.MaxNameBytes}, {"category", push.MaxNameBytes},
 		{"collapse_key", push.MaxCollapseKeyBytes}, {"digest_key", push.MaxDigestKeyBytes},
 	} {
-		if problem := names.Text(q.Get(c.name), c.maxBytes); problem != "" {
-			return reply{}, badQuery(c.name, "a name: it "+problem)
+		if problem := names.Text(q.Get(field.name), field.maxBytes); problem != "" {
+			return reply{}, badQuery(field.name, "a name: it "+problem)
 		}
 	}
 	group := push.Group{Thread: q.Get("thread"), CollapseKey: q.Get("collapse_key"), Category: q.Get("category"), DigestKey: q.Get("digest_key")}

@@ -49,6 +49,12 @@ command may be interrupted and repeated.`,
 			}
 			return flags
 		}
+		var empty []string // an unset variable of a shell would select more than was meant
+		for _, flag := range given("app", "user", "category", "collapse-key", "for", "thread", "digest-key") {
+			if cmd.Flags().Lookup(flag[2:]).Value.String() == "" {
+				empty = append(empty, flag)
+			}
+		}
 		groups, onlyOfUser, onlyOfAll := given("thread", "collapse-key", "category", "digest-key"), given("thread", "digest-key"), given("expect", "for")
 		switch {
 		case cmd.Flags().Changed("digest") && *others < 1:
@@ -57,6 +63,8 @@ command may be interrupted and repeated.`,
 			return misusedf("--digest needs an ID: without one, carriers of digests end anyway")
 		case *all && len(args) > 0:
 			return misusedf("--all ends every match of the flags: give it without an ID")
+		case len(empty) > 0:
+			return misusedf("%s: it is empty", empty[0])
 		case *all && len(onlyOfUser) > 0:
 			return misusedf("%s: give it without --all, and with --app and --user", onlyOfUser[0])
 		case *all:
@@ -77,9 +85,6 @@ command may be interrupted and repeated.`,
 			return misusedf("%s needs --user", groups[0])
 		}
 		group.Category, group.CollapseKey = selection.Category, selection.CollapseKey
-		if group.Validate() != nil {
-			return misusedf("%s: it is empty", groups[0])
-		}
 		return withdraw(ctx, b, selection.App, selection.User, *group, out, *asJSON)
 	})
 }
@@ -127,7 +132,7 @@ func withdrawn(done push.Withdrawn) string {
 		text += ", and " + words.Counted(done.Carried, "other", "others") + " with them"
 	}
 	if done.InFlight > 0 {
-		text += "; a worker is sending or checking " + words.Counted(done.InFlight, "more", "more") + ": repeat the command until it has none"
+		text += "; a worker is sending or checking " + words.Counted(done.InFlight, "more", "more") + ": repeat the command until none is left"
 	}
 	return text + "."
 }

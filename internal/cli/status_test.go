@@ -99,7 +99,7 @@ func TestWithdrawalIsDescribed(t *testing.T) {
 	for done, want := range map[push.Withdrawn]string{
 		{Ended: 1}:             "1 notification is cancelled.",
 		{Ended: 2, Carried: 3}: "2 notifications are cancelled, and 3 others with them.",
-		{InFlight: 116}:        "0 notifications are cancelled; a worker is sending or checking 116 more: repeat the command until it has none.",
+		{InFlight: 116}:        "0 notifications are cancelled; a worker is sending or checking 116 more: repeat the command until none is left.",
 	} {
 		if got := withdrawn(done); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -240,27 +240,25 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 	if w, err = o.s.with.Control.Withdraw(ctx, app, user, g, cursor); w.Ended == 0 {
 		return w, err
 	}
-	field, value := fieldOf(g)
 	// producers withdraw often: count repeats instead of logging each
-	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote),
-		slog.String("app", app), slog.String("user", user), slog.String("group", field), slog.Int("ended", w.Ended), slog.Int("carried", w.Carried), slog.Int("in_flight", w.InFlight))
+	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
 	if o.principal.Role == config.Operator { // as in Cancel
-		o.record(ctx, Withdraw, auditlog.Entry{Level: limits.Level{App: app, User: user}, Group: field + " " + value, Count: w.Ended + w.Carried})
+		o.record(ctx, Withdraw, auditlog.Entry{Level: limits.Level{App: app, User: user}, Group: nameOf(g), Count: w.Ended + w.Carried})
 	}
 	return w, err
 }
 
-// fieldOf returns the name of the group's field, as in the API, and its value.
-func fieldOf(g push.Group) (name, value string) {
+// nameOf returns the name of the group's field, as in the API, and its value.
+func nameOf(g push.Group) string {
 	switch {
 	case g.Thread != "":
-		return "thread", g.Thread
+		return "thread " + g.Thread
 	case g.CollapseKey != "":
-		return "collapse_key", g.CollapseKey
+		return "collapse_key " + g.CollapseKey
 	case g.Category != "":
-		return "category", g.Category
+		return "category " + g.Category
 	}
-	return "digest_key", g.DigestKey
+	return "digest_key " + g.DigestKey
 }
 
 // CancelEach ends waiting notifications, including the members of their digests, and returns the

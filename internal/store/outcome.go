@@ -44,9 +44,9 @@ func MarkAmbiguous(outcomes []TargetOutcome) []TargetOutcome {
 
 // A record stores outcomes as two texts with a line for each target: KIND PLATFORM END REASON
 // AMBIGUOUS, where - stands for a missing value and missing values at the end are left out; and the
-// providers' IDs. If END is a FID's, fidMark follows PLATFORM. The texts are short, so that Redis stores
+// providers' IDs. fidMark precedes the END of a FID. The texts are short, so that Redis stores
 // the record of a single target in one allocation.
-const fidMark = ":fid"
+const fidMark = "fid:"
 
 // longestProviderID bounds a stored provider's ID, in bytes.
 const longestProviderID = 256
@@ -61,7 +61,7 @@ func encodeOutcomes(outcomes []TargetOutcome) (words, ids string) {
 		}
 		line := [...]string{o.Kind, string(o.Platform), o.TokenEnd, o.Reason, ""}
 		if o.FIDEnd != "" {
-			line[1], line[2] = line[1]+fidMark, o.FIDEnd
+			line[2] = fidMark + o.FIDEnd
 		}
 		if o.Ambiguous {
 			line[4] = "ambiguous"
@@ -122,8 +122,8 @@ func decodeOutcomes(words, ids string) ([]TargetOutcome, error) {
 			n++
 		}
 		outcomes[i] = TargetOutcome{Kind: line[0], Platform: Platform(line[1]), TokenEnd: line[2], Reason: line[3], Ambiguous: line[4] != ""}
-		if platform, isFID := strings.CutSuffix(line[1], fidMark); isFID {
-			outcomes[i].Platform, outcomes[i].TokenEnd, outcomes[i].FIDEnd = Platform(platform), "", line[2]
+		if end, isFID := strings.CutPrefix(line[2], fidMark); isFID {
+			outcomes[i].TokenEnd, outcomes[i].FIDEnd = "", end
 		}
 	}
 	for i, id := range strings.Split(ids, "\n") {

@@ -12,8 +12,9 @@ func TestOutcomesRoundTrip(t *testing.T) {
 	delivered := TargetOutcome{Platform: "fcm", TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/0:1500415314455276%31bd1c9631bd1c96"}
 	unsent := TargetOutcome{Platform: "apns", TokenEnd: "00fcab"}
 	fid := TargetOutcome{Platform: "fcm", FIDEnd: "w9sLpA", Kind: "delivered"}
+	unsentFID := TargetOutcome{Platform: "fcm", FIDEnd: "w9sLpA", Ambiguous: true}
 	unclear := TargetOutcome{Platform: "apns", Kind: "retry", Reason: "timeout", Ambiguous: true}
-	for _, outcomes := range [][]TargetOutcome{nil, {delivered}, {unsent}, {unclear}, {{}}, {{}, {}}, {delivered, unsent, unclear, delivered}, {unsent, {}, unclear}, {fid, delivered}} {
+	for _, outcomes := range [][]TargetOutcome{nil, {delivered}, {unsent}, {unclear}, {{}}, {{}, {}}, {delivered, unsent, unclear, delivered}, {unsent, {}, unclear}, {fid, delivered}, {unsentFID}} {
 		words, ids := encodeOutcomes(outcomes)
 		if got, err := decodeOutcomes(words, ids); err != nil || !slices.Equal(got, outcomes) {
 			t.Errorf("%+v became %+v: %v", outcomes, got, err)
@@ -27,6 +28,9 @@ func TestOutcomesRoundTrip(t *testing.T) {
 		if got, err := decodeOutcomes(words, ids); err != nil || got[0].ProviderID != "" || got[1] != delivered {
 			t.Errorf("%q: %+v, %v", id, got, err)
 		}
+	}
+	if words, _ := encodeOutcomes([]TargetOutcome{fid}); words != "delivered fcm fid:w9sLpA" {
+		t.Errorf("a FID is stored as %q", words)
 	}
 	if _, err := decodeOutcomes("delivered fcm a1b2c3 ok ambiguous more", ""); err == nil {
 		t.Error("an outcome with too many words is read")

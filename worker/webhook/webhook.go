@@ -128,7 +128,7 @@ type deliverer[T any] struct {
 	hook    Hook
 	reports reports[T]
 	client  *http.Client
-	failed  map[int]bool // the statuses that were logged since the last success; 0 is no answer
+	failing int // the status of the last logged failure, noAnswer for none; 0 while it works
 }
 
 func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from reports[T]) func(context.Context) {
@@ -140,7 +140,6 @@ func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from repor
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport:     transport(c.Proxy),
 		},
-		failed: map[int]bool{},
 	}
 	return d.run
 }
@@ -198,8 +197,8 @@ func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 	return err == nil
 }
 
-// report passes a request's result to the Observer. It logs the first failure with each status, and the
-// next success.
+// report passes a request's result to the Observer. It logs a failure whose status differs from the last
+// one's, and the next success.
 func (d *deliverer[T]) report(ctx context.Context, n, status int, err error) {
 	if ctx.Err() != nil {
 		return
@@ -207,21 +206,24 @@ func (d *deliverer[T]) report(ctx context.Context, n, status int, err error) {
 	d.Observer.Posted(d.app, d.kind, err == nil)
 	attrs := []slog.Attr{slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Int("reports", n)}
 	switch {
-	case err != nil && !d.failed[status]:
-		d.failed[status] = true
+	case err != nil && d.failing != status:
+		d.failing = status
 		d.Log.LogAttrs(ctx, slog.LevelWarn, "a webhook fails: its reports are kept and posted again", append(attrs, slog.Any("error", err))...)
-	case err == nil && len(d.failed) > 0:
-		clear(d.failed)
+	case err == nil && d.failing != 0:
+		d.failing = 0
 		d.Log.LogAttrs(ctx, slog.LevelInfo, "the webhook works again", attrs...)
 	}
 }
 
-// post makes one request, and returns the answer's status, 0 without an answer. Its error omits the URL,
+// noAnswer stands for the status of a request without an answer.
+const noAnswer = -1
+
+// post makes one request, and returns the answer's status, or noAnswer. Its error omits the URL,
 // which may contain a secret.
 func (d *deliverer[T]) post(ctx context.Context, body []byte) (status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.URL, bytes.NewReader(body))
 	if err != nil {
-		return 0, errors.New("the webhook's URL is not valid")
+		return noAnswer, errors.New("the webhook's URL is not valid")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "pushpace")
@@ -232,7 +234,7 @@ func (d *deliverer[T]) post(ctx context.Context, body []byte) (status int, err e
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return 0, fmt.Errorf("the webhook cannot be reached: %w", err)
+		return noAnswer, fmt.Errorf("the webhook cannot be reached: %w", err)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswerSize))
 	response.Body.Close()
