@@ -18,7 +18,7 @@ const (
 	ConnectionLost Reason = "connection_lost"
 	// Cancelled: the caller gave up before the answer came.
 	Cancelled Reason = "cancelled"
-	// TooLate: the push had to leave before it got a connection; nothing was sent.
+	// TooLate: there was no connection before the push had to leave. Nothing was sent.
 	TooLate Reason = "too_late"
 	// OriginBackoff: the target's server has failed several times in a row, or has not answered
 	// yet; nothing was tried or sent. RetryAfter is the time until the next try.

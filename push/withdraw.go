@@ -55,8 +55,8 @@ type Withdrawn struct {
 	// Carried is how many were in the digests of the Ended ones. They had ended as Digested, and are not
 	// sent now.
 	Carried int `json:"carried"`
-	// InFlight is how many are being sent, or checked by the limiter. They do not end: to end those that
-	// a limit delays, withdraw again until it is 0.
+	// InFlight is how many a worker is sending or checking. They do not end. Repeat the withdrawal until
+	// InFlight is 0: it ends those that a limit delays.
 	InFlight int `json:"in_flight"`
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// TestClockPredicts simulates claims to a server whose clock is off or drifts, with varying
-// latency. The server accepts nearly all predicted times.
+// A server's clock is off or drifts, and the latency varies. The server accepts nearly all predicted
+// times.
 func TestClockPredicts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -147,7 +147,7 @@ type Request struct {
 	// SlotOnly requests a slot even if the limits allow the notification now, because the caller
 	// cannot send it yet.
 	SlotOnly bool
-	// AfterLeave tells Replan that the limits are unchanged, but a notification has left the line.
+	// AfterLeave means that the limits are unchanged, and a notification has left the line.
 	AfterLeave bool
 	// Used means that the notification was sent or may have been: Cancel keeps its admission.
 	Used bool

@@ -75,8 +75,8 @@ func targetsAtOnce(r *route.Route) int {
 	return 8
 }
 
-// each calls do for every due target, concurrently within targetsAtOnce, and ended for every route whose
-// targets are done. ended may be nil.
+// each calls do for every due target, concurrently within targetsAtOnce. When all targets of a route are
+// done, it calls ended. ended may be nil.
 func (d *delivery) each(do func(i int), ended func(r *route.Route, targets []int)) {
 	if len(d.Targets) == 1 {
 		if d.outcomes[0].due() {

@@ -49,7 +49,7 @@ func checkNames(method string, query url.Values) error {
 	return nil
 }
 
-// flag reports whether the query has the parameter, whose only valid value is true.
+// flag reports whether the query has the parameter. Its only valid value is true.
 func flag(query url.Values, name string) (bool, error) {
 	switch query.Get(name) {
 	case "":

@@ -177,7 +177,7 @@ func (c *checked) summarize(w io.Writer) error {
 	return err
 }
 
-// printHook writes an app's webhook, if there is one, and how many secrets sign what is posted.
+// printHook writes the URL and the number of secrets of an app's webhook. A nil hook prints nothing.
 func printHook(w io.Writer, app, reports string, hook *config.Webhook) {
 	if hook == nil {
 		return

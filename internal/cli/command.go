@@ -36,8 +36,8 @@ func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Clie
 	return cmd
 }
 
-// misuse turns field errors of a request into errors of the command's flags. A usage error already
-// names what is wrong, such as the line of a file.
+// misuse turns field errors of a request into errors of the command's flags. A usage error stays:
+// it names the file and the line.
 func misuse(cmd *cobra.Command, err error) error {
 	var p *apiclient.Problem
 	var unread throttle.Faults

@@ -31,7 +31,7 @@ type frame struct {
 	Title string
 	Page  string
 	Live  bool
-	// Who names the visitor's API token; "" without a sign-in.
+	// Who is the name of the visitor's API token; "" without a sign-in.
 	Who      string
 	Operator bool
 	// Apps are the apps that the visitor may read; "" for all.

@@ -61,7 +61,7 @@ func proxied(t *testing.T, start func(t *testing.T) Harness, variable string) (*
 	return &bench{T: t, Harness: h}, p
 }
 
-// behind returns a sender whose endpoint has a host name that only the proxy knows.
+// behind returns a sender. Only the proxy knows the host name of its endpoint.
 func (b *bench) behind() providers.Sender {
 	b.Helper()
 	const endpoint = "https://" + standin.ProxyHost

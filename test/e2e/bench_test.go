@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/test/rig"
 )
@@ -62,23 +60,14 @@ func TestBench(t *testing.T) {
 func TestInterruptedBenchLeavesOtherData(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	options := server.Options()
-	options.DB = 15
-	other := redis.NewClient(options)
-	t.Cleanup(func() { _ = other.Close() })
-	rig.Must(t, other.Set(t.Context(), "theirs", "kept", 0).Err())
+	check := bystander(t, server)
 	p := rig.Start(t, rig.Setup{}, "bench", "--redis", server.Addr())
 	p.Says(t, 1, "delivered")
 	rig.Must(t, p.Cmd.Process.Signal(syscall.SIGINT))
 	if status := p.Wait(t); status != rig.Failed || !strings.Contains(p.Stderr.String(), "interrupted") || p.Stdout.String() != "" {
 		t.Errorf("exit status %d: %s%s", status, &p.Stdout, &p.Stderr)
 	}
-	if got, err := other.Get(t.Context(), "theirs").Result(); got != "kept" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if keyspace, err := other.Info(t.Context(), "keyspace").Result(); err != nil || strings.Count(keyspace, "db") != 1 {
-		t.Errorf("bench leaves keys: %s, %v", keyspace, err)
-	}
+	check()
 }
 
 // If bench cannot start, its error has the remedy.

@@ -14,16 +14,30 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-func TestDemoOnRedis(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	// The demo must not touch the keys of other databases.
+// bystander writes a key into another database of the server, as another program would. check reports an
+// error unless this key is unchanged and the only one.
+func bystander(t *testing.T, server *redistest.Server) (check func()) {
+	t.Helper()
 	options := server.Options()
 	options.DB = 15
 	other := redis.NewClient(options)
 	t.Cleanup(func() { _ = other.Close() })
 	rig.Must(t, other.Set(t.Context(), shard.QueuesKey, "theirs", 0).Err())
+	return func() {
+		t.Helper()
+		if got, err := other.Get(t.Context(), shard.QueuesKey).Result(); got != "theirs" {
+			t.Errorf("%q, %v", got, err)
+		}
+		if keyspace, err := other.Info(t.Context(), "keyspace").Result(); err != nil || strings.Count(keyspace, "db") != 1 {
+			t.Errorf("keys are left: %s, %v", keyspace, err)
+		}
+	}
+}
 
+func TestDemoOnRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	check := bystander(t, server)
 	p := rig.Start(t, rig.Setup{}, "demo", "--json", "--redis", server.Addr())
 	status := p.Wait(t)
 	var s struct {
@@ -37,14 +51,7 @@ func TestDemoOnRedis(t *testing.T) {
 		s.Malformed != 1 || s.Expired != 1 || s.Undeliverable != 3 || s.Lost != 0 || s.Deferred < 5 || s.DeadTokens < 3 || len(s.Lateness) != 2 {
 		t.Errorf("exit status %d: %s%s", status, &p.Stdout, &p.Stderr)
 	}
-
-	if got, err := other.Get(t.Context(), shard.QueuesKey).Result(); got != "theirs" {
-		t.Errorf("%q, %v", got, err)
-	}
-	keyspace, err := other.Info(t.Context(), "keyspace").Result()
-	if err != nil || strings.Count(keyspace, "db") != 1 {
-		t.Errorf("the demo leaves keys: %s, %v", keyspace, err)
-	}
+	check()
 }
 
 // Without a terminal the demo prints a line a second, and a summary at the end.

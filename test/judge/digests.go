@@ -52,8 +52,8 @@ func TellingDigest(key string) *push.Digest {
 	return &push.Digest{Key: key, Title: "{count} news", Body: "{first}, {second}, {third} and {more}"}
 }
 
-// JudgeTold checks that each sent digest names all notifications that joined it. told holds the joined
-// IDs by the ID of the digest's push.
+// JudgeTold checks that each sent digest names all its notifications. told has their IDs, by the ID of
+// the digest's push.
 func (d *Digests) JudgeTold(t *testing.T, told map[string][]string, sent map[string]bool) {
 	t.Helper()
 	d.mu.Lock()

@@ -19,7 +19,7 @@ import (
 // shareAt is share.lua with a clock set by the test.
 var shareAt = redis.NewScript(strings.Replace(shareSource, "redis.call('TIME')", "{ARGV[7], ARGV[8]}", 1))
 
-// A claimed is a number whose shares a test divides, on a clock that only the test sets.
+// A claimed is a number that a test divides into shares. Only the test sets its clock.
 type claimed struct {
 	client redis.UniversalClient
 	key    string
@@ -43,7 +43,7 @@ func (n *claimed) claim(t rapid.TB, c Claim) int {
 // A part is a holder's part of a number; its lease ends at until, in µs.
 type part struct{ number, held, wants, until int64 }
 
-// parts returns the parts whose leases have not ended, by holder.
+// parts returns the parts with a valid lease, by holder.
 func (n *claimed) parts(t rapid.TB) map[string]part {
 	t.Helper()
 	all, err := n.client.HGetAll(context.Background(), n.key).Result()
@@ -61,7 +61,7 @@ func (n *claimed) parts(t rapid.TB) map[string]part {
 	return parts
 }
 
-// After any claims the parts do not exceed the number, and what a holder may still use counts as its own.
+// After any claims the parts do not exceed the number. A part counts while its holder may still use it.
 // An outdated claim changes nothing.
 func TestPartsNeverExceedNumber(t *testing.T) {
 	t.Parallel()

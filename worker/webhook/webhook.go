@@ -197,8 +197,8 @@ func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 	return err == nil
 }
 
-// report passes a request's result to the Observer. It logs a failure whose status differs from the last
-// one's, and the next success.
+// report passes a request's result to the Observer. It logs each change of the status: a failure, or the
+// first success after one.
 func (d *deliverer[T]) report(ctx context.Context, n, status int, err error) {
 	if ctx.Err() != nil {
 		return
